@@ -29,7 +29,7 @@
  *		poll	a claim of raw every POLL_MS; the answer is the task
  *		lock	an advisory lock of the server that the submitter holds, and
  *				releases instead of submitting and COMMIT: a wake-up that has
- *				nothing of a queue; nobody writes
+ *				nothing of a queue; no row is written
  *
  * hold: WAITERS waiting connections (wait, or listen) and nothing to wait for;
  * it says "ready" and stays until it is ended.
@@ -61,7 +61,7 @@
  * the rows per second of all together (copy.c).
  *
  * All connections of one process are served by one loop around poll(), so
- * times of different connections are of one clock and nobody waits for a
+ * times of different connections come from one clock and none waits for a
  * thread.  Any error of the server ends the program with status 1.
  *
  * Copyright (c) 2026, the taskq developers
@@ -98,7 +98,7 @@ typedef enum Kind
 	LOCK
 } Kind;
 
-/* What a waiter does now. */
+/* The current activity of a waiter */
 typedef enum Phase
 {
 	ASLEEP, /* it waits, in the server or for a notification or its turn */
@@ -307,7 +307,7 @@ took(Waiter *waiter, const PGresult *result)
 	return true;
 }
 
-/* Somebody has a task: complete it, after having worked on it. */
+/* A waiter has a task: complete it, after some work. */
 static void
 has_task(Waiter *waiter)
 {
@@ -349,7 +349,7 @@ on_result(Waiter *waiter, const PGresult *result)
 			break;
 		case ENDING:
 			done++;
-			/* who is told by notifications looks until nothing is left */
+			/* a waiter for notifications claims until nothing is left */
 			if (rest)
 				waiter->phase = RESTING;
 			else if (work_ms >= 0 && !is_taskq())
@@ -394,7 +394,7 @@ read_waiter(Waiter *waiter)
 	}
 }
 
-/* Those that poll, and those that have worked */
+/* The waiters that poll, and those that have worked */
 static void
 on_due(Waiter *waiter, double at)
 {
@@ -407,7 +407,7 @@ on_due(Waiter *waiter, double at)
 		claim(waiter);
 }
 
-/* One turn of the loop: until something happens, or for so long. */
+/* One round of the loop: until something happens, or the time is up. */
 static void
 turn(int extra, double ms)
 {
@@ -504,7 +504,7 @@ settle(void)
 	}
 }
 
-/* The submitter's COMMIT, or what is in its place, has its answer: when? */
+/* The time at which the submitter's COMMIT, or what replaces it, is answered */
 static double
 commit_answer(PGconn *submitter)
 {
@@ -563,7 +563,7 @@ wake_one(PGconn *submitter, double *from_commit, double *from_sent)
 	{
 		if (now() > sent + ANSWER_MS)
 			die("no waiter has answered for %d s", ANSWER_MS / 1000);
-		/* once it has answered, its end is of no interest */
+		/* once it has answered, its end does not matter */
 		turn(committed == 0 ? 1 : 0, 100);
 		if (committed == 0 && fds[n_waiters].revents != 0)
 			committed = commit_answer(submitter);

@@ -12,14 +12,14 @@
 
 #include "client.h"
 
-#define LOST_MS 120000   /* what has no answer for so long is lost */
+#define LOST_MS 120000   /* without an answer for that long it is lost */
 #define WARM 5           /* samples that are not counted */
 #define GAP_MS 2         /* before a sample, at least, for workers to sleep */
 #define GAP_RANDOM_MS 10 /* and at random on top of that */
 #define STAGES 3         /* from step to step of a chain of four */
 #define MAX_WORKERS 64
 
-/* Somebody who asks, one thing at a time */
+/* A connection that sends one statement at a time */
 typedef struct Party
 {
 	PGconn *conn;
@@ -79,7 +79,7 @@ answer(Party *party)
 	return result;
 }
 
-/* Until one of them has something to read, or for so long */
+/* Until one of them has something to read, or the time is up */
 static void
 listen_to(Party *const *parties, int n, double ms)
 {
@@ -93,7 +93,7 @@ listen_to(Party *const *parties, int n, double ms)
 	(void) poll(fds, (nfds_t) n, ms <= 0 ? 0 : (int) ms + 1);
 }
 
-/* The answer, which is waited for */
+/* Wait for the answer */
 static PGresult *
 await(Party *party)
 {
@@ -139,7 +139,7 @@ static void
 take_step(Party *worker, PGresult *result)
 {
 	if (PQntuples(result) != 1)
-		die("a worker has waited in vain");
+		die("a worker has waited without getting a step");
 	snprintf(worker->task, sizeof(worker->task), "%s",
 			 PQgetvalue(result, 0, 0));
 	snprintf(worker->token, sizeof(worker->token), "%s",
@@ -163,7 +163,7 @@ end_step(Party *worker)
 
 /* ------------------------------------------------------------------ stage */
 
-/* From one's end of a step until another one, who waits, has the next step */
+/* From the end of a step until another, waiting worker has the next step */
 static void
 hand_over(Party *from, Party *to, bool counts)
 {
@@ -181,7 +181,7 @@ hand_over(Party *from, Party *to, bool counts)
 		PGresult *result;
 
 		if (now() > sent + LOST_MS)
-			die("nobody has got the next step");
+			die("no worker has got the next step");
 		listen_to(both, 2, 100);
 		if (from->answered == 0 && (result = answer(from)) != NULL)
 			PQclear(result);
@@ -221,7 +221,7 @@ stage(const char *conninfo, int samples, const char *start)
 
 /* ------------------------------------------------------------------- flow */
 
-/* Workers go on as they are answered; how many steps have been ended. */
+/* Workers continue when they are answered; returns how many steps were ended. */
 static int
 let_work(Party *workers, int n)
 {

@@ -11,7 +11,7 @@
 #   huge                    like wide, FLOW_HUGE steps in all
 #   waiting                 a chain of four that begins with a signal
 #
-# Who ends a step returns what the step has under "config".
+# A worker that ends a step returns what the step has under "config".
 #
 #   FLOW_HAS  the template that flow_fill starts; "mix": linear, diamond and
 #             mixed in turn
@@ -113,8 +113,8 @@ flow_drop() {
 	sql postgres -c 'DROP DATABASE IF EXISTS b_flow WITH (FORCE)' 2>/dev/null
 }
 
-# flow_ask MODE SAMPLES WORD...: a mode of the client, whose lines go to
-# $work/wake.out
+# flow_ask MODE SAMPLES WORD...: a mode of the client, whose lines are written
+# to $work/wake.out
 flow_ask() {
 	local mode=$1 samples=$2
 	shift 2

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# lib.sh: the private server, its databases, and what is written down.
+# lib.sh: the private server, its databases, and the results.
 #
-# Each system has a database of its own, b_SYSTEM, made anew with its tasks
-# before each round: nothing of a round is left for the next one.  Where a
+# Each system has a database of its own, b_SYSTEM, which is created again with
+# its tasks before each round: nothing of a round is left for the next one. If a
 # copied database works as well as a new one the loaded one is kept as a
 # template, t_SYSTEM_KIND_TASKS, until the part ends.
 #
@@ -16,8 +16,8 @@
 #   NAME_kind             prints a word for what the makings may differ in
 #   NAME_copied DB        what a copied database needs
 #
-# and the words in NAME_is: "template" as told above; "single", only one
-# client can take tasks; "peer", a system with a version to be told.
+# and the words in NAME_is: "template" as described above; "single", only one
+# client can take tasks; "peer", a system whose version is reported.
 
 say() { printf '%s\n' "$*"; }
 
@@ -56,7 +56,7 @@ is_known() {
 # The first line of a part's file says what it is about.
 part_title() { sed -n "s/^# $1: *//p" "$here/parts/$1.sh"; }
 
-# ------------------------------------------------------------- written down
+# ------------------------------------------------------------- results
 
 # write WORD...: one line of the results, its words divided by tabs
 write() {
@@ -72,8 +72,8 @@ value() {
 	write value "$@"
 }
 
-# aim WHAT LEFT OP BOUND [RIGHT]: LEFT, or LEFT / RIGHT, is to be ">=" or "<="
-# than BOUND; both are "SCENARIO|SYSTEM|METRIC"
+# aim WHAT LEFT OP BOUND [RIGHT]: LEFT, or LEFT / RIGHT, must be ">=" or "<="
+# BOUND; both are "SCENARIO|SYSTEM|METRIC"
 aim() { write aim "$@"; }
 
 note() { write note "$*"; }
@@ -146,7 +146,7 @@ background() {
 	children+=("$child")
 }
 
-# end_child PID: and whether it ended well
+# end_child PID: returns whether it ended well
 end_child() {
 	kill -TERM "$1" 2>/dev/null
 	wait_child "$1"
@@ -168,7 +168,7 @@ wait_child() {
 # sql DATABASE ARGUMENT...: as superuser
 sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 -d "$@"; }
 
-# must WHAT COMMAND...: its output, or the end
+# must WHAT COMMAND...: its output, or the end of the run
 must() {
 	local what=$1
 	shift
@@ -204,7 +204,7 @@ start_server() {
 	sql postgres -c 'CREATE ROLE bench LOGIN'
 }
 
-# restart_server SETTING=VALUE...: with these beside those of its file
+# restart_server SETTING=VALUE...: with these in addition to those of its file
 restart_server() {
 	local setting options=''
 	for setting in "$@"; do
@@ -219,9 +219,9 @@ stop_server() {
 	must 'stopping the server' pg_ctl -D "$work/data" -m fast -w -s stop
 }
 
-# Seconds of processor time that the server and its processes have used, those
-# that have ended too.  A thousand sessions that do little need a finer measure
-# than ticks: nanoseconds, where the kernel tells them.
+# Seconds of processor time that the server and its processes have used,
+# including those that have ended. A thousand sessions that do little need a
+# finer measure than ticks: nanoseconds, if the kernel reports them.
 server_cpu() {
 	cat /proc/[0-9]*/stat 2>/dev/null |
 		awk -v pid="$postmaster" -v before="$cpu_before" -v hertz="$(getconf CLK_TCK)" '{
@@ -252,7 +252,7 @@ make_database() {
 	must "$1: vacuum" sql "$2" -c 'VACUUM ANALYZE'
 }
 
-# fresh SYSTEM TASKS: its database anew, with so many tasks in the queue
+# fresh SYSTEM TASKS: its database again, with that many tasks in the queue
 fresh() {
 	local system=$1 tasks=$2 kind=one template
 	must "$system: dropping its database" sql postgres \
@@ -276,7 +276,7 @@ fresh() {
 
 declare -A loaded=()	# of each template, its system
 
-# drop_templates [SYSTEM]: what will no longer be copied
+# drop_templates [SYSTEM]: those that will no longer be copied
 # shellcheck disable=SC2120  # parts name one
 drop_templates() {
 	local template

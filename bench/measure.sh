@@ -30,7 +30,8 @@ script() {
 	mv "$script.new" "$script"
 }
 
-# offering WHAT CLIENTS SYSTEM...: those that have it; the others are noted
+# offering WHAT CLIENTS SYSTEM...: the systems that have it; the others are
+# noted
 offering() {
 	local what=$1 clients=$2 system
 	shift 2
@@ -77,9 +78,9 @@ definitions() {
 	done <"$work/$1.defs"
 }
 
-# run_pgbench SYSTEM WHAT CLIENTS OPTION...: its words go to $work/pgbench.out
-# and .err, those of a client that gives up are the end; DATABASE, if it is not
-# the system's own
+# run_pgbench SYSTEM WHAT CLIENTS OPTION...: its output is written to
+# $work/pgbench.out and .err, a client that gives up ends the run; DATABASE, if
+# it is not the system's own
 run_pgbench() {
 	local system=$1 what=$2 clients=$3 threads
 	shift 3
@@ -114,7 +115,7 @@ round_length() {
 	fi
 }
 
-# measure SCENARIO WHAT CLIENTS SYSTEM ROUND: a round with what is there;
+# measure SCENARIO WHAT CLIENTS SYSTEM ROUND: a round with the existing tasks;
 # LABEL is the system's name in the results, if it is not its own
 measure() {
 	local scenario=$1 what=$2 clients=$3 system=$4 round=$5 name=${LABEL:-$4}
@@ -151,8 +152,8 @@ compare() {
 
 # --------------------------------------------------------------- do they work?
 
-# check_system SYSTEM: each of 400 tasks is taken and done once, and what was
-# submitted is there
+# check_system SYSTEM: each of 400 tasks is taken and done once, and the
+# submitted tasks are there
 check_system() {
 	local system=$1 what left
 	for what in work work50; do
@@ -204,7 +205,7 @@ counted() {
 	fi
 }
 
-# median, 99th percentile and the most of sorted lines
+# median, 99th percentile and maximum of sorted lines
 percentile_line() {
 	awk '{v[NR] = $1} END {
 		if (!NR) exit 1

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# settings.sh: what the environment may set, and what holds when it does not.
+# settings.sh: what the environment may set, and the defaults.
 #
 # The selection "quick" has the scenarios that decide, with short rounds.
 
@@ -27,9 +27,9 @@ CLIENTS=${CLIENTS:-1 4 16 64}
 LOADED=${LOADED:-200000}
 SYSTEMS=${SYSTEMS:-taskq raw limit copy pgq graphile pgboss}
 
-# so many transactions per client in place of SECONDS_EACH: for trying only
+# transactions per client instead of SECONDS_EACH: only for a trial
 TRANSACTIONS=${TRANSACTIONS:-}
-# off: for trying only
+# off: only for a trial
 FSYNC=${FSYNC:-on}
 # a quarter of the machine's memory
 SHARED_BUFFERS=${SHARED_BUFFERS:-$(awk '/^MemTotal:/ {printf "%d", $2 / 4096}' /proc/meminfo)MB}

@@ -50,7 +50,7 @@ step() {
 	say "==> $*"
 }
 
-# give up, with the last words of everybody concerned
+# give up, with the last lines of all logs
 die() {
 	local log
 
@@ -133,12 +133,12 @@ wait_until() {
 	local until=$((SECONDS + $1))
 
 	while ask "$3" && [[ $answer != t ]]; do
-		((SECONDS < until)) || die "waited $1 s in vain: $2"
+		((SECONDS < until)) || die "timed out after $1 s: $2"
 		pause
 	done
 }
 
-# a tenth of a second between two looks at something
+# a tenth of a second between two polls
 pause() {
 	sleep 0.1
 }
@@ -183,7 +183,7 @@ prepare() {
 }
 
 find_files() {
-	# not the files of this very run
+	# not the files of this run
 	find "$dir" -samefile "${outer:-$tmp}" ! -samefile "$dir" -prune -o \
 		-samefile "$tmp" -prune -o -type f -print0 2>"$tmp/find.log" |
 		head -z -n $((MAX_FILES + 1)) >"$tmp/list"
@@ -284,8 +284,8 @@ start_workers() {
 
 # ------------------------------------------------------- kill and requeue
 
-# Kill a worker that holds tasks.  It is stopped first and looked at, so that
-# it cannot finish what it holds; false when it held nothing after all.
+# Kill a worker that holds tasks.  It is stopped first and checked, so that it
+# cannot finish its tasks; false if it held none after all.
 kill_worker() {
 	ask "SELECT worker FROM taskq.tasks
 		WHERE queue = '$QUEUE' AND state = 'running'
@@ -448,7 +448,7 @@ complain_about() {
 	((count <= 5)) || complain "$1: $((count - 5)) more"
 }
 
-# what the tools of the system say: lines of name, SHA-256, size
+# the output of the system's tools: lines of name, SHA-256, size
 expected_results() {
 	xargs -0 sha256sum -z -- <"$tmp/list" 2>"$tmp/sha256sum.log" | to_hex |
 		awk '{ print substr($0, 133), substr($0, 1, 128) }' |
@@ -496,17 +496,17 @@ check_results() {
 		complain "$verified results checked, $failed failed, of $total files"
 }
 
-# no task was finished twice, and others did what the killed worker held
+# no task was finished twice, and others did the tasks of the killed worker
 check_tasks() {
 	local task finishers
 
-	# no task finished twice, by the word of the workers
+	# no task was finished twice, by the logs of the workers
 	while read -r task; do
 		complain "task $task was finished more than once"
 	done < <(awk '$2 == "done" || $2 == "failed" { print $3 }' \
 		"$tmp"/w?.log | sort | uniq -d)
 
-	# what the killed worker held was done by others, in a further attempt
+	# the tasks of the killed worker were done by others, in a further attempt
 	ask "SELECT task_id FROM taskq.tasks WHERE task_id IN ($(held_ids))
 		AND (state NOT IN ('done', 'dead') OR attempt < 2)"
 	[[ -z $answer ]] ||
@@ -516,7 +516,7 @@ check_tasks() {
 			$3 in held && ($2 == "done" || $2 == "failed") { print $1 }' \
 			- "$tmp"/w?.log | sort -u | paste -s -d ' ')
 	if [[ -z $finishers || " $finishers " == *" $victim "* ]]; then
-		complain "the tasks of $victim were finished by: ${finishers:-nobody}"
+		complain "the tasks of $victim were finished by: ${finishers:-no worker}"
 	fi
 	say "    what $victim held ($(some ${#held[@]} task)) was finished by" \
 		"${finishers// /, }"
@@ -537,7 +537,7 @@ say_failed() {
 	fi
 }
 
-# the last words, and the exit status
+# the last lines, and the exit status
 finish() {
 	if ((problems > 0)); then
 		step "$(some "$problems" problem), see WRONG above"

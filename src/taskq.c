@@ -1,6 +1,6 @@
 /*
  * taskq.c
- *		The library: its magic, and what it sets up when it is loaded.
+ *		The library's magic block and initialization.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,7 +41,7 @@ _PG_init(void)
 	tq_clock_init();
 	tq_catalog_init();
 	tq_index_entry_init();
-	/* what the end of a transaction calls is called in the reverse order */
+	/* end-of-transaction callbacks run in the reverse order */
 	tq_process_init();
 	tq_xact_init();
 	tq_own_worker_init();

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# beat: workers that give a sign of life every second
+# beat: workers that send a heartbeat every second
 
-# "nothing" is the same number of calls that do nothing: what is left is the
-# heartbeat's own.  raw updates a row for each.
+# "nothing" is the same number of calls that do nothing: the difference is the
+# heartbeat's own cost. raw updates a row for each.
 part_beat() {
 	local system
 	interleave "$ROUNDS" "$(chosen taskq raw) nothing" beat_round
@@ -16,7 +16,7 @@ part_beat() {
 		"beat, $BEATING workers|taskq|own WAL, B/beat" '<=' 1
 }
 
-# beat_own SYSTEM METRIC: what it takes more than SELECT 1, round by round
+# beat_own SYSTEM METRIC: what it costs more than SELECT 1, round by round
 beat_own() {
 	local round own n=0
 	while read -r round own; do
@@ -39,7 +39,7 @@ beat_round() {
 }
 
 # measure_beats SCENARIO WHAT SYSTEM ROUND: each worker has a connection, and
-# has beaten some times before the measuring begins
+# has sent some heartbeats before the measurement begins
 measure_beats() {
 	local cpu wal beats pid began
 	sql "b_$3" -c "VACUUM ANALYZE" -c CHECKPOINT

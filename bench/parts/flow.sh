@@ -20,7 +20,7 @@ part_flow() {
 	note "next step: one claim where $FLOW_READY steps are ready, without its commit."
 }
 
-# flow_round ROUND: all of it, anew
+# flow_round ROUND: all of it again
 flow_round() {
 	FLOW_HAS=linear fresh flow 0
 	flow_note_commit "$1"

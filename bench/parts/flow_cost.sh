@@ -15,7 +15,7 @@ part_flow_cost() {
 	sql postgres -c 'DROP EXTENSION pg_stat_statements'
 	restart_server
 	flow_drop
-	note "Tasks are starts in the first row, and steps in the second: all of $FLOW_COST instances of linear (4 steps), whose ends are among them. All with default retention and history. Statements: those that taskq runs inside of a call, by pg_stat_statements; most of what it writes and looks for it does without any. Rows: inserted, updated and deleted in taskq's tables; index scans: of their indexes. What autovacuum and the background worker do meanwhile is among WAL and index scans."
+	note "Tasks are starts in the first row, and steps in the second: all of $FLOW_COST instances of linear (4 steps), whose ends are among them. All with default retention and history. Statements: those that taskq runs inside of a call, by pg_stat_statements; most of what it writes and looks for it does without any. Rows: inserted, updated and deleted in taskq's tables; index scans: of their indexes. What autovacuum and the background worker do at the same time is among WAL and index scans."
 }
 
 # flow_cost_round SCENARIO WHAT LOADED SYSTEM TRANSACTIONS
@@ -35,7 +35,7 @@ flow_cost_round() {
 	done
 }
 
-# flow_cost_counts DATABASE: statements inside of calls, rows written, index scans
+# flow_cost_counts DATABASE: statements inside calls, rows written, index scans
 flow_cost_counts() {
 	local inside
 	inside=$(sql postgres -c "SELECT coalesce(sum(s.calls), 0)::bigint FROM pg_stat_statements s, pg_database d

@@ -34,7 +34,7 @@ flow_live_load() {
 		"$(($(database_size "flow_$1") / 1048576))"
 }
 
-# flow_live_check NUMBER: nothing is to be found
+# flow_live_check NUMBER: taskq_check finds nothing
 flow_live_check() {
 	local began found
 	began=$(date +%s.%N)

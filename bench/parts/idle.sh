@@ -5,7 +5,7 @@
 
 part_idle() {
 	local system
-	# it would write WAL meanwhile, of what was done before
+	# in the meantime it would write WAL for what was done before
 	sql postgres -c 'ALTER SYSTEM SET autovacuum = off' -c 'SELECT pg_reload_conf()' >/dev/null
 	for system in $(chosen taskq raw); do
 		idle_round "$system"

@@ -21,7 +21,7 @@ part_keys() {
 		"$name, without a policy|taskq|tasks/s"
 	aim "$KEY_BEHIND tasks waiting behind one key" \
 		"$name, $KEY_BEHIND waiting behind one key|taskq|tasks/s" '>=' 0.95 \
-		"$name, serial, nobody waiting|taskq|tasks/s"
+		"$name, serial, none waiting|taskq|tasks/s"
 	aim 'superseding the waiting task of a key' \
 		"submit that supersedes, $(clients "$KEY_CLIENTS")|taskq|tasks/s" '>=' 0.6 \
 		"submit, $(clients "$KEY_CLIENTS")|taskq|tasks/s"
@@ -55,7 +55,7 @@ keys_round() {
 	measure "$1" work "$KEY_CLIENTS" taskq "$3"
 }
 
-# keys_behind NAME ROUND: the same tasks without and with others that wait, one
+# keys_behind NAME ROUND: the same tasks with and without others that wait, one
 # round after the other, in either order
 keys_behind() {
 	local waiting order="0 $KEY_BEHIND"
@@ -67,7 +67,7 @@ keys_behind() {
 			array_fill('$PAYLOAD'::jsonb, ARRAY[$waiting + 1]), key => 'one', delay => '1 d')"
 		taskq_fill b_taskq "$((KEYS * KEY_TASKS))"
 		if [ "$waiting" = 0 ]; then
-			measure "$1, serial, nobody waiting" work "$KEY_CLIENTS" taskq "$2"
+			measure "$1, serial, none waiting" work "$KEY_CLIENTS" taskq "$2"
 		else
 			measure "$1, $waiting waiting behind one key" work "$KEY_CLIENTS" taskq "$2"
 		fi
@@ -126,8 +126,8 @@ keys_release() {
 	done
 }
 
-# keys_changes ROUND: a task comes in the place of the client's last one; by
-# taskq_change, and by hand
+# keys_changes ROUND: a task replaces the client's last one; by taskq_change,
+# and by hand
 keys_changes() {
 	cat >"$work/taskq.change.sql" <<-'SQL'
 		\if :first

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# waiting: submitting while workers wait for tasks, and while nobody waits
+# waiting: submitting while workers wait for tasks, and without waiting workers
 
 # needs: taskq_wait
 

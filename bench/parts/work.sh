@@ -41,7 +41,7 @@ work_default() {
 		"$name|taskq|tasks/s" '>=' 0.6 "$name|limit|tasks/s"
 }
 
-# Fifty at once work off a queue fast: it gets as many as they may need.
+# A claim of fifty drains a queue fast: the queue gets as many tasks as needed.
 work_fifty() {
 	local name
 	name="claim 50 + complete 50, $(clients "$1")"

@@ -20,8 +20,8 @@ limit_fill() {
 
 limit_left() { sql "$1" -c 'SELECT count(*) FROM (SELECT FROM floor UNION ALL SELECT FROM entry) t'; }
 
-# Each client goes on by itself: n is its number of runs.  It has no call that
-# does both: beside "again" it works as ever.
+# Each client works by itself: n is its number of runs.  It has no call that
+# does both: for "again" it works as for "work".
 limit_script() {
 	local next='\set n :n + 1'
 	case $1 in

@@ -66,7 +66,7 @@ static bool spend(int ms)
 				  " next_in) FROM taskq_heartbeat($1, $3::bigint)") ||
 			*PQgetvalue(answer, 0, 0) == 't')
 			return false;
-		stop |= *PQgetvalue(answer, 0, 1) == 't'; /* somebody wants us to leave */
+		stop |= *PQgetvalue(answer, 0, 1) == 't'; /* an operator drains us */
 		piece = atoi(PQgetvalue(answer, 0, 2));
 		poll(NULL, 0, piece < ms ? piece : ms); /* yours does a piece of its work */
 	}
@@ -85,7 +85,7 @@ static void do_task(void)
 		if (call("INSERT INTO done_work SELECT $5::bigint, $7::bigint, $10::numeric, $1"
 				 " FROM taskq_complete($5::bigint, $6::bigint, jsonb_build_object("
 				 "'square', $10::numeric)) RETURNING 1") || error_is("TQ001"))
-			return; /* TQ001: not ours any more */
+			return; /* TQ001: no longer ours */
 		value[ERROR] = code; /* class 22: what is no number will never be one */
 	}
 	call("SELECT taskq_fail($5::bigint, $6::bigint, $11, $11 NOT LIKE '22%')");

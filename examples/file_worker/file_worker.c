@@ -5,19 +5,19 @@
  * The payload of a task is {"path": "..."}, or {"path_base64": "..."} for a
  * name that is not valid UTF-8.  What a worker of your own should keep:
  *
- * - Each call is a statement of its own and commits at once; no transaction
+ * - Each call is a statement of its own and commits immediately; no transaction
  *	 is open while a file is being read.
  * - TQ001 says that the task is no longer ours: its work is dropped.
  * - Heartbeats go out on a timer, in the middle of a long task too.  TQ007 says
  *	 that they came too late: register again, drop everything in hand.  If that
  *	 raises TQ007 as well, another process has our name: end.
- * - After a lost connection nobody knows whether the last statement took
+ * - After a lost connection it is unknown whether the last statement took
  *	 effect.  A finishing call is simply repeated: it cannot count twice.  A
  *	 claim may have given us tasks that we never heard of, so with empty hands
  *	 we register as a new process, which sends them back; with tasks in hand
- *	 we go on, since a registration does not depend on the connection.
+ *	 we continue, since a registration does not depend on the connection.
  * - SIGTERM: finish the task at hand and deregister, which sends the others
- *	 back at once.  Any other error ends the program; its tasks go back when
+ *	 back immediately.  Any other error ends the program; its tasks go back when
  *	 the server misses it, and the attempt counts.
  *
  * Copyright (c) 2026, the taskq developers
@@ -122,7 +122,7 @@ register_worker(Worker *w, bool keep)
 	return ok;
 }
 
-/* Connect and register again, unless we are told to stop meanwhile. */
+/* Connect and register again, unless we are told to stop. */
 static bool
 restore_connection(Worker *w)
 {
@@ -278,7 +278,7 @@ decode_base64(const char *text)
 	return (char *) name;
 }
 
-/* Finish a task and report it.  Without a result, somebody else does it. */
+/* Finish a task and report it.  Without a result, another worker does it. */
 static void
 finish_task(Worker *w, const char *word, const char *sql, int nargs,
 			const char *const *args)
@@ -401,7 +401,7 @@ main(int argc, char **argv)
 	register_worker(&w, false);
 
 	/*
-	 * An idle worker polls again after 100 ms, then ever less often.  A claim
+	 * An idle worker polls again after 100 ms, then less and less often.  A claim
 	 * with wait would need a second connection for the heartbeats.
 	 */
 	while (!stop_requested && !w.drain)

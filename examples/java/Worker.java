@@ -74,7 +74,7 @@ public class Worker {
     }
 
     /** One statement is one transaction: the row is there when the task is done.  It
-     *  completes first, so that who lost the task writes nothing. */
+     *  completes first: a worker that lost the task writes nothing. */
     static void doTask(long id, long token, String n, String ms, boolean fail)
             throws Exception {
         result = pool.submit(() -> compute(n, ms, fail));

@@ -3,13 +3,13 @@
 
     leader.py NAME          the server: PGHOST, PGPORT, PGDATABASE, PGUSER
 
-Who holds the document "leader" leads.  Its lease is short and is renewed, so that
-another one follows soon when the leader dies, or is cut off.  A leader that was
-asleep does not know that it is none any more; what it does then is refused all
-the same, since each of its acts depends on the document in the version that it
-has seen.  One that falls asleep amid an act keeps the others waiting, until the
-server ends its session; without one a process ends, and is started again.  The
-acts here are rows of the table leader_act (name, version)."""
+The process that holds the document "leader" leads.  Its lease is short and is
+renewed, so that another process follows soon when the leader dies or is cut off.  A
+leader that was frozen does not know that it no longer leads; what it does then is
+refused all the same, since each of its actions depends on the document in the
+version that it has seen.  A leader that is frozen during an action keeps the others
+waiting, until the server ends its session; without a session a process ends, and is
+started again.  The actions here are rows of the table leader_act (name, version)."""
 import signal, sys, time
 import psycopg
 from psycopg.types.json import Jsonb
@@ -21,7 +21,7 @@ signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
 
 
 def lead(conn):
-    """Claim the document, or renew the claim; its version, None: somebody else has it."""
+    """Claim the document, or renew the claim; its version, or None if another process has it."""
     try:
         row = conn.execute("SELECT doc_id, version FROM taskq_claim_docs(%s, 'election', 'leader', %s * interval '1 s')",
                            (name, LEASE)).fetchone()

@@ -37,7 +37,7 @@ async function heartbeats() {
         + ' FROM next_in)::float8 AS pause FROM taskq_heartbeat($1, $2)', us);
       pause = beat.pause;
       if (task && beat.cancel.includes(task.id)) task.dropped.abort();
-      if (beat.drain) leaving.abort(); // somebody wants us to leave
+      if (beat.drain) leaving.abort(); // an operator drains us
     } catch (e) {
       // our task was given back: we were silent, or another process has our name
       if (e.code === 'TQ007') (c ? task?.dropped : leaving)?.abort();
@@ -106,7 +106,7 @@ async function run() {
       task = row && { ...row, dropped: new AbortController() };
       if (row) await doTask(task);
       else await nap(idle, leaving);
-    } catch (e) { // TQ001: not ours any more; TQ007: the heartbeats register again
+    } catch (e) { // TQ001: no longer ours; TQ007: the heartbeats register again
       if (e.code !== 'TQ001' && e.code !== 'TQ007') throw e;
     }
   }

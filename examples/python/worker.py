@@ -19,7 +19,7 @@ conn = None                     # the main thread's connection
 
 
 def connect(keep):
-    """keep: we go on, with our tasks.  Else what we seem to hold goes back at once."""
+    """keep: we continue with our tasks.  Otherwise our tasks go back immediately."""
     # behind a pooler in transaction mode also: prepare_threshold=None
     c = psycopg.connect("", autocommit=True, application_name=name)
     c.execute("SELECT taskq_register(%s, ARRAY[%s], keep => %s, incarnation => %s)",
@@ -63,7 +63,7 @@ def transaction(work):
             # goes back when we register with empty hands, and no task ends twice.
             print(f"{name}: connection lost: {error}", file=sys.stderr)
             if conn is None and last and task_id is None:
-                sys.exit(1)     # nobody is there to say goodbye to
+                sys.exit(1)     # there is no server to deregister from
             conn = None
             time.sleep(0.2)
 
@@ -81,7 +81,7 @@ def do_task(token, payload):
     try:
         square = compute(payload)
 
-        def complete(c):        # first, so that who lost the task writes nothing
+        def complete(c):        # first: a worker that lost it writes nothing
             c.execute("SELECT taskq_complete(%s, %s, %s)",
                       (task_id, token, Jsonb({"square": square})))
             c.execute("INSERT INTO done_work VALUES (%s, %s, %s, %s)",
@@ -110,7 +110,7 @@ while not stop.is_set():
         else:                   # an idle worker polls ever less often
             idle = min(2 * idle, 1) if not stop.wait(idle) else idle
     except psycopg.Error as error:
-        # TQ001: it is not ours any more; TQ007: the heartbeats register us again
+        # TQ001: it is no longer ours; TQ007: the heartbeats register us again
         if error.sqlstate not in ("TQ001", "TQ007"):
             raise
     task_id = None

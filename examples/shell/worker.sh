@@ -48,7 +48,7 @@ again() {
 	done
 }
 
-# Beside all else: we live, however long a task takes, until our shell has gone.
+# In the background: heartbeats, however long a task takes, until our shell is gone.
 heartbeats() {
 	pause=0.1 error=beat_error task='whatever it is'
 	while sleep "$pause" && kill -0 $$ 2>/dev/null; do
@@ -57,7 +57,7 @@ heartbeats() {
 			# shellcheck disable=SC2086	# words without wildcards
 			set -- $answer
 			pause=$1
-			[ "$2" = f ] || kill -TERM $$	# somebody wants us to leave
+			[ "$2" = f ] || kill -TERM $$	# an operator drains us
 			shift 2
 			for id in "$@"; do
 				[ ! -e "$tmp/task.$id" ] || kill "$(cat "$tmp/task.$id")"
@@ -87,7 +87,7 @@ do_task() {
 	words=$(compute "$3" "$4" "$5")
 	status=$? code=
 	rm -f "$tmp/task.$task"
-	# complete first, so that who lost the task writes nothing
+	# complete first, so that a worker that lost the task writes nothing
 	if [ $status != 0 ] || ! again "BEGIN;
 		SELECT taskq_complete(:'task', :'token',
 			jsonb_build_object('square', :'square'::numeric));
@@ -96,7 +96,7 @@ do_task() {
 		again "SELECT taskq_fail(:'task', :'token', :'words',
 			retryable => :status <> 2)" -v token="$2" -v status=$status \
 			-v words="${words:-ended} (status $status${code:+, SQLSTATE $code})"
-	fi	# TQ001 from either: it is not ours any more
+	fi	# TQ001 from either: it is no longer ours
 	task=''
 }
 

@@ -35,7 +35,7 @@ def change(conn, worker, **lists):
 
 
 def begin(conn, files):
-    """All of it, or nothing: it can be begun again when nobody knows."""
+    """All of it, or nothing: it can start again if the outcome is unknown."""
     for queue in ("map", "reduce"):
         conn.execute("SELECT taskq_create_queue(%s, '{\"retention\": \"none\"}') WHERE NOT EXISTS"
                      " (SELECT FROM taskq.queues WHERE queue = %s)", (queue, queue))
@@ -87,8 +87,8 @@ def work(conn, worker):
                 return
             continue
         task = dict(zip(("task_id", "version", "queue", "payload"), found))
-        # in another version the document has grown meanwhile, and we read it
-        # anew; or our lease has ended, and the task is somebody else's
+        # another version: the document has grown since, and we read it again;
+        # or our lease has expired, and another worker has the task
         while not steps[task["queue"]](conn, worker, task):
             if not conn.execute("SELECT FROM taskq.tasks WHERE task_id = %s AND version = %s",
                                 (task["task_id"], task["version"])).fetchone():

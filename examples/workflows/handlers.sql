@@ -27,7 +27,7 @@ BEGIN
             PERFORM taskq_complete(c.task_id, c.token, result);
         EXCEPTION
             WHEN SQLSTATE 'TQ001' THEN
-                NULL;   -- it is somebody else's by now
+                NULL;   -- another worker has it by now
             WHEN data_exception OR integrity_constraint_violation OR undefined_function THEN
                 PERFORM taskq_fail(c.task_id, c.token, SQLERRM, retryable => false);
             WHEN OTHERS THEN
@@ -194,7 +194,7 @@ BEGIN
     RETURN (c.dependency_results -> 'account') || (c.dependency_results -> 'subscribe');
 END
 $$;
--- what takes a step back has its result as payload
+-- the payload of a compensation is the result of its step
 CREATE FUNCTION example.close_account(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
     DELETE FROM example.account WHERE customer = (c.payload -> 'account')::bigint RETURNING '{"closed": true}'::jsonb
 $$;
@@ -256,9 +256,9 @@ CREATE FUNCTION example.total_rows(c taskq.claimed) RETURNS jsonb LANGUAGE sql A
       FROM jsonb_array_elements(c.dependency_results -> 'rows') p
 $$;
 
--- approval.json: {"request": 17, "amount": 1250.50}; whom it asks answers by
+-- approval.json: {"request": 17, "amount": 1250.50}; an approver answers with
 --     SELECT taskq_signal(workflow_id, 'manager', '{"approved": true, "by": "Ann"}')
--- Roles are there for all databases, and remain when a schema goes.
+-- Roles belong to all databases, and remain when a schema is dropped.
 DO $$
 DECLARE
     name text;

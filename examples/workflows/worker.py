@@ -16,7 +16,7 @@ stop = threading.Event()
 
 
 class Refused(Exception):
-    """Another attempt would be in vain."""
+    """Another attempt would not help."""
 
 
 def check_order(conn, step):
@@ -61,7 +61,7 @@ def do_step(conn, step):
             result = HANDLERS[step.handler](conn, step)
             conn.execute("SELECT taskq_complete(%s, %s, %s)", (step.task_id, step.token, Jsonb(result)))
     except psycopg.Error as error:
-        if error.sqlstate == "TQ001":       # it is somebody else's by now
+        if error.sqlstate == "TQ001":       # another worker has it by now
             return
         fail(conn, step, error, True)
     except Exception as error:

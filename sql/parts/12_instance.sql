@@ -43,7 +43,7 @@ COMMENT ON TABLE taskq.role IS
 COMMENT ON COLUMN taskq.role.role_id IS 'Number by which other rows refer to the role';
 COMMENT ON COLUMN taskq.role.name IS 'Name, kept current by the background worker';
 COMMENT ON COLUMN taskq.role.oid IS 'OID in this cluster';
-COMMENT ON COLUMN taskq.role.gone IS 'It was dropped: no role of that name is meant any more';
+COMMENT ON COLUMN taskq.role.gone IS 'It was dropped: a later role of that name is another one';
 COMMENT ON CONSTRAINT role_pkey ON taskq.role IS 'Looked up by number';
 COMMENT ON CONSTRAINT role_oid_key ON taskq.role IS 'One row for each role; interning';
 

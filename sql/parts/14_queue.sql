@@ -34,7 +34,7 @@ COMMENT ON COLUMN taskq.queue.owner_role IS 'Role that may do everything with it
 COMMENT ON COLUMN taskq.queue.options IS 'Options that were set; others have their defaults';
 COMMENT ON COLUMN taskq.queue.paused_at IS 'Set while no task is handed out';
 COMMENT ON COLUMN taskq.queue.paused_until IS 'When the pause ends by itself';
-COMMENT ON COLUMN taskq.queue.pause_reason IS 'Words of whoever paused it';
+COMMENT ON COLUMN taskq.queue.pause_reason IS 'Reason that was given for the pause';
 COMMENT ON COLUMN taskq.queue.created_at IS 'When the queue was made';
 COMMENT ON CONSTRAINT queue_pkey ON taskq.queue IS 'Looked up by number';
 COMMENT ON CONSTRAINT queue_name_key ON taskq.queue IS 'Looked up by name; two sessions that make one queue at once';

@@ -2,7 +2,7 @@
  * 16_worker: workers and labels.
  *
  * A registration is a row, so is a name that claims without registering (a
- * label).  Signs of life and progress are in shared memory; where that is
+ * label).  Heartbeats and progress are in shared memory; where that is
  * not, since the library is not preloaded, they are rows of the tables of
  * signs.  What these change stands in no index, so that changing a row is a
  * heap-only update.
@@ -69,11 +69,11 @@ CREATE TABLE taskq.worker_sign (
     CONSTRAINT worker_sign_pkey PRIMARY KEY (sign_id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE taskq.worker_sign IS
-    'Signs of life of registered workers, of a server that does not preload the library; of several rows of a worker the newest counts';
+    'Heartbeats of registered workers, of a server that does not preload the library; of several rows of a worker the newest counts';
 COMMENT ON COLUMN taskq.worker_sign.sign_id IS 'Number of the row';
 COMMENT ON COLUMN taskq.worker_sign.worker_id IS 'The registration';
 COMMENT ON COLUMN taskq.worker_sign.turn IS 'Claims from all of its queues';
-COMMENT ON COLUMN taskq.worker_sign.seen_at IS 'When it gave a sign of life';
+COMMENT ON COLUMN taskq.worker_sign.seen_at IS 'When it last sent a heartbeat';
 COMMENT ON CONSTRAINT worker_sign_pkey ON taskq.worker_sign IS 'The row to be changed';
 CREATE INDEX worker_sign_worker_idx ON taskq.worker_sign (worker_id);
 COMMENT ON INDEX taskq.worker_sign_worker_idx IS 'The signs of a worker';

@@ -9,7 +9,7 @@
 CREATE SEQUENCE taskq.task_id_seq AS bigint MAXVALUE 8796093022207;
 COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
 
-/* What ids and tokens go on above; engine/id.c tells how. */
+/* Bounds above which ids and tokens continue; see engine/id.c. */
 CREATE SEQUENCE taskq.task_id_bound_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.task_id_bound_seq IS
     'No number above this one has been drawn from taskq.task_id_seq; on disk before one is';
@@ -84,7 +84,7 @@ COMMENT ON COLUMN taskq.task.token IS 'Fencing token of the newest claim; 0 befo
 COMMENT ON COLUMN taskq.task.version IS 'Raised by every change';
 COMMENT ON COLUMN taskq.task.claimed_at IS 'When it was claimed; -infinity while it is not';
 COMMENT ON COLUMN taskq.task.lease_until IS 'End of the claim; infinity when nothing but its worker ends it';
-COMMENT ON COLUMN taskq.task.worker_id IS 'Who claimed it; 0 is nobody';
+COMMENT ON COLUMN taskq.task.worker_id IS 'Worker that claimed it; 0 is none';
 COMMENT ON COLUMN taskq.task.claimed_by IS 'Of a step, the role that claimed it; 0 is none';
 COMMENT ON COLUMN taskq.task.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.task.state IS '1 pending, 2 blocked, 3 running, 4 suspended, 5 done, 6 dead, 7 cancelled, 8 filtered, 9 redundant, 10 recreated';
@@ -112,9 +112,9 @@ COMMENT ON COLUMN taskq.task.payload IS 'What is to be done';
 COMMENT ON COLUMN taskq.task.data IS 'Opaque bytes beside the payload';
 COMMENT ON COLUMN taskq.task.headers IS 'Words around the payload';
 COMMENT ON COLUMN taskq.task.result IS 'What came out';
-COMMENT ON COLUMN taskq.task.checkpoint IS 'Where the next attempt goes on';
+COMMENT ON COLUMN taskq.task.checkpoint IS 'Where the next attempt continues';
 COMMENT ON COLUMN taskq.task.errors IS 'Errors of the last ten attempts';
-COMMENT ON COLUMN taskq.task.message IS 'Words of whoever moved it last';
+COMMENT ON COLUMN taskq.task.message IS 'Message of the last change of its state';
 COMMENT ON CONSTRAINT task_pkey ON taskq.task IS 'A task by its id: finishing, looking';
 CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_at, task_id)
     WITH (deduplicate_items = off);

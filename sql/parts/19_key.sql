@@ -1,9 +1,9 @@
 /*
  * 19_key: the keys of tasks whose order matters.
  *
- * A row is the mutex of its key: locked by whoever puts a task of the key
- * into the line or takes one out of it, never by a claim.  engine/key.c tells
- * about it, keyed/key_queue.c about the line.
+ * A row is the mutex of its key: a transaction that adds a task of the key to
+ * the line or removes one locks it, a claim never does.  engine/key.c describes
+ * it, keyed/key_queue.c the line.
  */
 CREATE TABLE taskq.key (
     queue_id integer NOT NULL,

@@ -18,7 +18,7 @@ CREATE TABLE taskq.doc (
     CONSTRAINT doc_lease_check CHECK ((worker IS NULL) OPERATOR(pg_catalog.=) (lease_until IS NULL))
 );
 COMMENT ON TABLE taskq.doc IS 'Documents that are changed together with tasks';
-COMMENT ON COLUMN taskq.doc.namespace IS 'Whose it is: of a queue of that name, or of nobody';
+COMMENT ON COLUMN taskq.doc.namespace IS 'The queue that it belongs to, or a name that is no queue';
 COMMENT ON COLUMN taskq.doc.key IS 'Documents of one key are claimed together';
 COMMENT ON COLUMN taskq.doc.secondary_key IS 'Which of the key, or empty';
 COMMENT ON COLUMN taskq.doc.doc_id IS 'Of the numbers of tasks';

@@ -33,9 +33,9 @@ COMMENT ON COLUMN taskq.transition.to_state IS 'State after; 0 when it was taken
 COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 is none';
 COMMENT ON COLUMN taskq.transition.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.transition.token IS 'Fencing token of the newest claim';
-COMMENT ON COLUMN taskq.transition.worker_id IS 'Who holds it, or held it when it finished; 0 is nobody';
+COMMENT ON COLUMN taskq.transition.worker_id IS 'Worker that holds it, or held it when it finished; 0 is none';
 COMMENT ON COLUMN taskq.transition.role_id IS 'Role that changed it';
-COMMENT ON COLUMN taskq.transition.message IS 'Words of whoever changed it';
+COMMENT ON COLUMN taskq.transition.message IS 'Message of the change';
 
 CREATE TABLE taskq.transition_00 PARTITION OF taskq.transition
     (CONSTRAINT transition_00_pkey PRIMARY KEY (transition_id))

@@ -77,7 +77,7 @@ COMMENT ON COLUMN taskq.workflow.parent_correlation_id IS 'Of what it was starte
 COMMENT ON COLUMN taskq.workflow.input IS 'What it works on';
 COMMENT ON COLUMN taskq.workflow.headers IS 'Words around the input';
 COMMENT ON COLUMN taskq.workflow.result IS 'What came out';
-COMMENT ON COLUMN taskq.workflow.message IS 'Words of whoever cancelled it';
+COMMENT ON COLUMN taskq.workflow.message IS 'Reason that was given for the cancellation';
 COMMENT ON COLUMN taskq.workflow.reason IS 'Of its end, where its steps do not say it';
 COMMENT ON COLUMN taskq.workflow.compensations IS 'Steps that are taken back, in this order; null: it has not come to that';
 COMMENT ON CONSTRAINT workflow_pkey ON taskq.workflow IS 'An instance by its number';
@@ -103,8 +103,8 @@ CREATE TABLE taskq.edge (
 );
 COMMENT ON TABLE taskq.edge IS 'What waits for what in workflows';
 COMMENT ON COLUMN taskq.edge.workflow_id IS 'The instance';
-COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure';
-COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed';
+COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure, -3: what a failure has cancelled';
+COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed, or (of -3) the place of a batch, -1 for all steps';
 COMMENT ON CONSTRAINT edge_pkey ON taskq.edge IS 'What a step still waits for';
 
 CREATE TABLE taskq.signal (

@@ -52,7 +52,7 @@ CREATE FUNCTION taskq_revoke(queue text, role text, rights text[]) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_revoke';
 COMMENT ON FUNCTION taskq_revoke(text, text, text[]) IS
-    'Takes rights on a queue, or on ''*'', from a role, and EXECUTE on what no right of it needs any more';
+    'Takes rights on a queue, or on ''*'', from a role, and EXECUTE on functions that none of its other rights needs';
 
 CREATE FUNCTION taskq_purge(
     queue text,

@@ -1,5 +1,5 @@
 /*
- * 34_submit: tasks come into being.
+ * 34_submit: submitting tasks.
  *
  * Needs submit on the queue, and on '*' when the queue is made by it.
  * Inserts into taskq.task (and taskq.large, taskq.lane, taskq.queue), with

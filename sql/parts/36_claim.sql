@@ -2,8 +2,7 @@
  * 36_claim: tasks are handed out.
  *
  * Needs work on the queue.  Updates rows of taskq.task; waits for no other
- * claim, but where the number of running tasks has to be counted for a limit
- * for whoever counts.
+ * claim, except for the session that counts running tasks for a limit.
  */
 CREATE FUNCTION taskq_claim(
     queue text DEFAULT 'default',

@@ -1,9 +1,9 @@
 /*
- * 38_finish: an attempt ends, or says that it goes on.
+ * 38_finish: ending an attempt, or reporting that it continues.
  *
  * Needs work on the task's queue.  All raise TQ001 when the task is not
- * held under that token.  Each writes the task's row and waits for whoever
- * is writing it.
+ * held under that token.  Each writes the task's row and waits for a
+ * transaction that is writing it.
  */
 CREATE FUNCTION taskq_complete(
     task_id bigint,
@@ -45,7 +45,7 @@ CREATE FUNCTION taskq_suspend(task_id bigint, token bigint, reason text DEFAULT 
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_suspend';
 COMMENT ON FUNCTION taskq_suspend(bigint, bigint, text) IS
-    'Parks the task until somebody retries or cancels it; costs no attempt';
+    'Suspends the task until it is retried or cancelled; costs no attempt';
 
 CREATE FUNCTION taskq_filter(task_id bigint, token bigint, reason text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -89,4 +89,4 @@ CREATE FUNCTION taskq_checkpoint(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_checkpoint';
 COMMENT ON FUNCTION taskq_checkpoint(bigint, bigint, jsonb, real) IS
-    'Stores where the next attempt goes on; kept over retries';
+    'Stores where the next attempt continues; kept over retries';

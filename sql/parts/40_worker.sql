@@ -24,7 +24,7 @@ CREATE FUNCTION taskq_heartbeat(worker text, incarnation bigint DEFAULT NULL) RE
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_heartbeat';
 COMMENT ON FUNCTION taskq_heartbeat(text, bigint) IS
-    'A sign of life; answers which tasks to stop, whether to drain and when to beat again; TQ007 for a worker that was declared dead';
+    'A heartbeat; returns which tasks to stop, whether to drain and when to beat again; TQ007 for a worker that was declared dead';
 
 CREATE FUNCTION taskq_deregister(worker text, incarnation bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -36,7 +36,7 @@ CREATE FUNCTION taskq.worker_seen(worker_id integer) RETURNS timestamp with time
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_worker_seen';
 COMMENT ON FUNCTION taskq.worker_seen(integer) IS
-    'When a registered worker gave its last sign of life; null when that is not known';
+    'When a registered worker last sent a heartbeat; null when that is not known';
 
 CREATE FUNCTION taskq_drain(worker text, incarnation bigint DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE

@@ -156,12 +156,6 @@ CREATE PROCEDURE taskq_await_workflow(
 COMMENT ON PROCEDURE taskq_await_workflow(bigint, interval, text, jsonb) IS
     'Waits until an instance has ended, or time is up: its state, and when it has ended its result; commits before it sleeps';
 
-CREATE FUNCTION taskq.workflow_sight(template_id integer) RETURNS integer
-    LANGUAGE c VOLATILE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'taskq_workflow_sight';
-COMMENT ON FUNCTION taskq.workflow_sight(integer) IS
-    'What current_user may see of instances of a template: 0 nothing, 1 that they are there, 2 what they carry, too';
-
 CREATE FUNCTION taskq.workflow_look(
     workflow_id bigint,
     OUT state text,
@@ -170,12 +164,13 @@ CREATE FUNCTION taskq.workflow_look(
     OUT steps_dead bigint,
     OUT steps_running bigint,
     OUT started_at timestamp with time zone,
-    OUT reason text
+    OUT reason text,
+    OUT sight integer
 ) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_look';
 COMMENT ON FUNCTION taskq.workflow_look(bigint) IS
-    'State of an instance and numbers of its steps; nulls when current_user may not see it';
+    'State of an instance, numbers of its steps, and what current_user may see of it (1 that it is there, 2 what it carries, too); nulls when that is nothing';
 
 CREATE FUNCTION taskq.workflow_step_rows(workflow_id bigint)
     RETURNS TABLE (step text, type text, task_id bigint, state text,
@@ -205,8 +200,8 @@ SELECT w.workflow_id,
        w.key COLLATE "default" AS key,
        l.state,
        l.reason,
-       CASE WHEN s.sight OPERATOR(pg_catalog.=) 2 THEN w.input END AS input,
-       CASE WHEN s.sight OPERATOR(pg_catalog.=) 2 THEN w.result END AS result,
+       CASE WHEN l.sight OPERATOR(pg_catalog.=) 2 THEN w.input END AS input,
+       CASE WHEN l.sight OPERATOR(pg_catalog.=) 2 THEN w.result END AS result,
        w.priority,
        l.steps_total,
        l.steps_done,
@@ -219,9 +214,8 @@ SELECT w.workflow_id,
        w.finished_at
   FROM taskq.workflow w
   JOIN taskq.template t USING (template_id)
- CROSS JOIN LATERAL (SELECT taskq.workflow_sight(w.template_id) AS sight OFFSET 0) s
  CROSS JOIN LATERAL taskq.workflow_look(w.workflow_id) l
- WHERE s.sight OPERATOR(pg_catalog.>) 0
+ WHERE l.sight OPERATOR(pg_catalog.>) 0
    AND (w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz);
 COMMENT ON VIEW taskq.workflows IS 'Instances of workflows that current_user may see, as they are now';
 
@@ -241,8 +235,7 @@ SELECT w.workflow_id,
        s.finished_at
   FROM taskq.workflow w
  CROSS JOIN LATERAL taskq.workflow_step_rows(w.workflow_id) s
- WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0
-   AND (w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz);
+ WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.workflow_steps IS
     'Steps of instances that current_user may see; state is null while a step was not created yet, skipped when it will not be';
 
@@ -257,7 +250,6 @@ SELECT w.workflow_id,
        b.eta
   FROM taskq.workflow w
  CROSS JOIN LATERAL taskq.batch_rows(w.workflow_id) b
- WHERE taskq.workflow_sight(w.template_id) OPERATOR(pg_catalog.>) 0
-   AND (w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz);
+ WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.batch_progress IS
-    'How far batches have come, of instances that current_user may see; null is what nobody knows yet';
+    'How far batches have come, of instances that current_user may see; null is what is not yet known';

@@ -153,7 +153,7 @@ SELECT s.name,
        END AS range
   FROM pg_catalog.pg_settings s
  WHERE pg_catalog.starts_with(s.name, 'taskq.')
-   -- known once the library is loaded, which this function sees to
+   -- known once the library is loaded, which this function ensures
    AND taskq.state_name(@STATE_PENDING@::smallint) IS NOT NULL;
 COMMENT ON VIEW taskq.settings IS 'Settings of the extension';
 

@@ -22,14 +22,15 @@ flow AS MATERIALIZED (
      WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()),
 part AS (
     SELECT t.workflow_id, t.step_id, t.task_id, t.state, t.reason,
-           (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0 AS in_line, t.suspended_at, t.cancel_requested_at
+           (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0 AS in_line, t.suspended_at, t.cancel_requested_at,
+           t.state IN (@STATE_BLOCKED@, @STATE_PENDING@) AND t.token OPERATOR(pg_catalog.=) 0 AS waits_to_begin
       FROM taskq.task t
      WHERE t.workflow_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM taskq.workflow w
                         WHERE w.workflow_id OPERATOR(pg_catalog.=) t.workflow_id AND t.step_id OPERATOR(pg_catalog.<) 0
                           AND (t.step_id OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.=) ANY (w.compensations))
      UNION ALL
-    SELECT a.workflow_id, a.step_id, a.task_id, a.state, a.reason, false, NULL, NULL
+    SELECT a.workflow_id, a.step_id, a.task_id, a.state, a.reason, false, NULL, NULL, false
       FROM taskq.archive a
      WHERE a.workflow_id IS NOT NULL
        AND NOT EXISTS (SELECT FROM taskq.workflow w
@@ -103,8 +104,10 @@ SELECT 'edge is between steps that cannot be',
        pg_catalog.concat('workflow ', e.workflow_id, ', from ', e.parent, ' to ', e.child)
   FROM edge e
   LEFT JOIN form p ON p.template_id OPERATOR(pg_catalog.=) e.template_id AND p.place OPERATOR(pg_catalog.=) (e.parent OPERATOR(pg_catalog.&) 16383)
- WHERE e.parent OPERATOR(pg_catalog.<) 0 OR e.child OPERATOR(pg_catalog.<) -2 OR p.place IS NULL
-    OR (e.child >= 0 AND NOT (e.child OPERATOR(pg_catalog.=) ANY (p.children)))
+ WHERE (e.child OPERATOR(pg_catalog.<>) -3 OR e.parent OPERATOR(pg_catalog.<>) -1)
+   AND (e.parent OPERATOR(pg_catalog.<) 0 OR e.child OPERATOR(pg_catalog.<) -3 OR p.place IS NULL
+        OR (e.child OPERATOR(pg_catalog.=) -3 AND p.type OPERATOR(pg_catalog.<>) 'batch_worker')
+        OR (e.child >= 0 AND NOT (e.child OPERATOR(pg_catalog.=) ANY (p.children))))
 UNION ALL
 SELECT 'edge is left of a step that has ended',
        pg_catalog.concat('task ', s.task_id, ', to ', e.child)
@@ -126,6 +129,12 @@ SELECT 'failure is noted of a step that has not failed',
   LEFT JOIN step s ON s.workflow_id OPERATOR(pg_catalog.=) e.workflow_id AND s.step_id OPERATOR(pg_catalog.=) e.parent AND s.failed
  WHERE e.child OPERATOR(pg_catalog.=) -2 AND s.task_id IS NULL AND e.flow_state OPERATOR(pg_catalog.<>) @FLOW_CANCELLED@
 UNION ALL
+SELECT 'step has not begun, and a failure has cancelled all such', pg_catalog.concat('task ', s.task_id)
+  FROM step s
+  JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) -3
+   AND e.parent IN (-1, s.place)
+ WHERE s.waits_to_begin AND s.flow_state OPERATOR(pg_catalog.=) @FLOW_LIVE@
+UNION ALL
 SELECT 'failure of a step is not noted', pg_catalog.concat('task ', s.task_id)
   FROM step s
   LEFT JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) -2 AND e.parent OPERATOR(pg_catalog.=) s.step_id
@@ -142,10 +151,10 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
                     pg_catalog.bool_or(s.state OPERATOR(pg_catalog.=) @STATE_DONE@ AND s.reason OPERATOR(pg_catalog.=) @REASON_MANUAL@) AS resolved
                FROM step s GROUP BY s.workflow_id) t ON t.workflow_id OPERATOR(pg_catalog.=) w.workflow_id
  CROSS JOIN LATERAL (
-    SELECT 'workflow lives, and nothing in it goes on' AS problem
+    SELECT 'workflow is live, and none of its steps is' AS problem
      WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND t.goes_on IS NOT TRUE
     UNION ALL
-    SELECT 'workflow has ended, and a step goes on'
+    SELECT 'workflow has ended, and a step of it is live'
      WHERE (w.state IN (@FLOW_DONE@, @FLOW_RESOLVED@) AND t.lives) OR (w.state OPERATOR(pg_catalog.=) @FLOW_ERROR@ AND t.goes_on) OR (w.state OPERATOR(pg_catalog.=) @FLOW_CANCELLED@ AND t.stays)
     UNION ALL
     SELECT 'workflow is in error, and no step has failed'
@@ -169,7 +178,7 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
         OR (w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@) AND (w.result IS NOT NULL OR w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@))
         OR NOT pg_catalog.isfinite(w.finished_at) OR NOT pg_catalog.isfinite(w.created_at)
     UNION ALL
-    SELECT 'workflow compensates, and nothing in it goes on'
+    SELECT 'workflow compensates, and no compensation is live'
      WHERE w.state OPERATOR(pg_catalog.=) @FLOW_COMPENSATING@
        AND NOT EXISTS (SELECT FROM taskq.task c WHERE c.workflow_id OPERATOR(pg_catalog.=) w.workflow_id AND c.step_id OPERATOR(pg_catalog.<) 0)
     UNION ALL
@@ -183,14 +192,14 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
      WHERE w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(w.reason) IS NULL) p
 UNION ALL
 /* What steps wait for that no worker does */
-SELECT 'step waits for a workflow that does not go on', pg_catalog.concat('task ', s.task_id)
+SELECT 'step waits for a workflow that is not live', pg_catalog.concat('task ', s.task_id)
   FROM step s
  WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@ AND s.type OPERATOR(pg_catalog.=) 'workflow'
    AND NOT EXISTS (SELECT FROM flow w WHERE w.parent_task_id OPERATOR(pg_catalog.=) s.task_id AND w.state IN (@FLOW_LIVE@, @FLOW_COMPENSATING@))
    AND NOT EXISTS (SELECT FROM taskq.timer r
                     WHERE r.task_id OPERATOR(pg_catalog.=) s.task_id AND r.since OPERATOR(pg_catalog.=) s.suspended_at)
 UNION ALL
-SELECT 'workflow goes on for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
+SELECT 'workflow is live for a step that has failed', pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w
   JOIN step s ON s.task_id OPERATOR(pg_catalog.=) w.parent_task_id
  WHERE w.state OPERATOR(pg_catalog.=) @FLOW_LIVE@ AND s.state IN (@STATE_DEAD@, @STATE_CANCELLED@)

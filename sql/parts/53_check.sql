@@ -33,7 +33,7 @@ SELECT 'task has no lane', pg_catalog.concat('task ', t.task_id, ', lane ', t.la
                       AND l.queue_id OPERATOR(pg_catalog.=) t.queue_id
                       AND l.tags OPERATOR(pg_catalog.=) coalesce(t.tags, '{}'))
 UNION ALL
-SELECT 'running task is held by nobody', pg_catalog.concat('task ', t.task_id)
+SELECT 'running task has no holder', pg_catalog.concat('task ', t.task_id)
   FROM taskq.task t
  WHERE t.state OPERATOR(pg_catalog.=) @STATE_RUNNING@
    AND t.worker_id OPERATOR(pg_catalog.=) 0

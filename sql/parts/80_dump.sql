@@ -2,7 +2,7 @@
  * 80_dump: what pg_dump takes along.
  *
  * All rows that users or the extension make at run time, and the identity of
- * the installation.  Not signs of life and progress, which in memory would
+ * the installation.  Not heartbeats and progress, which in memory would
  * not be dumped either; and not which leaf of the archive is being filled: a
  * copy begins with the first again, and its background worker may have begun
  * before the rows come.

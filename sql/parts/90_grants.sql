@@ -113,7 +113,7 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.worker_running(integer),
     taskq.queue_numbers(integer),
     taskq.metric_rows(),
-    taskq.workflow_sight(integer), taskq.workflow_look(bigint),
+    taskq.workflow_look(bigint),
     taskq.workflow_step_rows(bigint), taskq.batch_rows(bigint),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;

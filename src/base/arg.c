@@ -1,6 +1,6 @@
 /*
  * arg.c
- *		Arguments of SQL functions, checked as the contract says.
+ *		Arguments of SQL functions, checked as the contract requires.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@ static bool has_control_character(const char *word);
 static int  compare_strings(const void *a, const void *b);
 
 /*
- * The name of a queue or worker; if_null NULL means that it is required.
+ * The name of a queue or worker; if if_null is NULL the argument is required.
  */
 char *
 tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
@@ -43,7 +43,7 @@ tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
 	return name;
 }
 
-/* An optional word such as a key; NULL when it was not given. */
+/* An optional word such as a key; NULL if it is not given. */
 char *
 tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what, int max)
 {
@@ -56,7 +56,9 @@ tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what, int max)
 	return word;
 }
 
-/* A caller's free text, cut to the length that is kept; NULL if not given. */
+/*
+ * Free text of the caller, cut to the length that is kept; NULL if not given.
+ */
 char *
 tq_arg_message(FunctionCallInfo fcinfo, int n)
 {
@@ -99,7 +101,7 @@ tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 	return tq_arg_interval_span(PG_GETARG_INTERVAL_P(n), what, min);
 }
 
-/* The same, if only its length counts: microseconds. */
+/* The same as a length in microseconds. */
 int64
 tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 			  int64 if_null)
@@ -107,7 +109,7 @@ tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 	return tq_span_length(tq_arg_span(fcinfo, n, what, min, if_null));
 }
 
-/* A time at most ten years away; false when it was not given. */
+/* A time at most ten years away; false if it is not given. */
 bool
 tq_arg_time(FunctionCallInfo fcinfo, int n, const char *what,
 			TimestampTz *time)
@@ -130,7 +132,7 @@ tq_arg_jsonb(FunctionCallInfo fcinfo, int n)
 	return PG_ARGISNULL(n) ? NULL : PG_GETARG_JSONB_P(n);
 }
 
-/* Tags, sorted, each once; false when they were not given. */
+/* Tags, sorted and without duplicates; false if they are not given. */
 bool
 tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
 {
@@ -150,7 +152,7 @@ tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
 	return true;
 }
 
-/* The elements of the list as words, checked; max as tq_arg_check_word. */
+/* The elements of the list as checked words; max as in tq_arg_check_word. */
 char **
 tq_arg_words(const Datum *values, int count, const char *list,
 			 const char *what, int max)
@@ -170,7 +172,7 @@ tq_arg_words(const Datum *values, int count, const char *list,
 	return words;
 }
 
-/* The elements of a one-dimensional array without nulls. */
+/* The elements of a one-dimensional array without null values. */
 Datum *
 tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 			 int *count)
@@ -185,6 +187,7 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 	if (ARR_NDIM(array) > 1)
 		ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 						errmsg("%s must be a one-dimensional array", what)));
+	tq_arg_check_list(what, ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	deconstruct_array(array, element, length, by_value, align, &values, &nulls,
 					  count);
@@ -192,13 +195,24 @@ tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what, Oid element,
 	{
 		if (nulls[i])
 			ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-							errmsg("%s must not contain null", what),
+							errmsg("%s must not contain null values", what),
 							errcontext("entry %s[%d]", what, i)));
 	}
 	return values;
 }
 
-/* 1 to max bytes without control characters. */
+/* To be called before memory is allocated for each entry of the list. */
+void
+tq_arg_check_list(const char *list, int64 count)
+{
+	if (count > TQ_MAX_LIST)
+		tq_error_too_long(list, count, TQ_MAX_LIST,
+						  "Divide the list among several calls.");
+}
+
+/*
+ * Raise an error unless the word has 1 to max bytes and no control character.
+ */
 void
 tq_arg_check_word(const char *word, const char *what, int max)
 {
@@ -214,7 +228,7 @@ tq_arg_check_word(const char *word, const char *what, int max)
 		tq_error_invalid(what, "must not contain control characters", hint);
 }
 
-/* The same as a question. */
+/* The same check without an error. */
 bool
 tq_arg_word_is_valid(const char *word, int max)
 {
@@ -238,7 +252,7 @@ tq_arg_interval_span(Interval *interval, const char *what, int64 min)
 	return span;
 }
 
-/* The text, cut at a character's boundary if it is longer than max bytes. */
+/* The text, cut at a character boundary if it is longer than max bytes. */
 char *
 tq_arg_cut(const char *text, int max)
 {
@@ -249,7 +263,7 @@ tq_arg_cut(const char *text, int max)
 	return pnstrdup(text, length);
 }
 
-/* The tags as text[]; the empty set is a null pointer, for a null column. */
+/* The tags as text[]; an empty set is a null pointer, for a null column. */
 Datum
 tq_arg_tags_datum(const TqTags *tags)
 {
@@ -264,7 +278,7 @@ tq_arg_tags_datum(const TqTags *tags)
 										   false, TYPALIGN_INT));
 }
 
-/* The tags of a row; false when somebody has written a null among them. */
+/* The tags of a row; false if the stored array contains a null. */
 bool
 tq_arg_tags_read(Datum stored, TqTags *tags)
 {
@@ -274,7 +288,7 @@ tq_arg_tags_read(Datum stored, TqTags *tags)
 	return true;
 }
 
-/* The same, in the order in which they are stored. */
+/* The same, in stored order. */
 bool
 tq_arg_tags_stored(Datum stored, TqTags *tags)
 {
@@ -293,7 +307,7 @@ tq_arg_tags_stored(Datum stored, TqTags *tags)
 	return true;
 }
 
-/* Are all of some in all?  Both are sorted. */
+/* Is each element of some in all?  Both are sorted. */
 bool
 tq_arg_tags_subset(const TqTags *some, const TqTags *all)
 {
@@ -322,7 +336,7 @@ tq_arg_tags_sort(TqTags *tags)
 								compare_strings);
 }
 
-/* C0, DEL, and in UTF-8 C1. */
+/* C0 and DEL, and in UTF-8 also C1. */
 static bool
 has_control_character(const char *word)
 {

@@ -1,9 +1,9 @@
 /*
  * arg.h
- *		Arguments of SQL functions, checked as the contract says.
+ *		Arguments of SQL functions, checked as the contract requires.
  *
- * A required argument that is null raises 22004, a bad value 22023, what is
- * too long TQ009.  Results are in the current memory context.
+ * A required argument that is null raises 22004, a bad value 22023, and a
+ * value that is too long TQ009.  Results are in the current memory context.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@
 typedef struct TqTags
 {
 	int    count;
-	char **tags; /* sorted, different */
+	char **tags; /* sorted, without duplicates */
 } TqTags;
 
 extern char  *tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
@@ -43,6 +43,7 @@ extern Datum *tq_arg_array(FunctionCallInfo fcinfo, int n, const char *what,
 extern char **tq_arg_words(const Datum *values, int count, const char *list,
 						   const char *what, int max);
 
+extern void  tq_arg_check_list(const char *list, int64 count);
 extern void  tq_arg_check_word(const char *word, const char *what, int max);
 extern bool  tq_arg_word_is_valid(const char *word, int max);
 extern int64 tq_arg_interval_span(Interval *interval, const char *what,

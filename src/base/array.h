@@ -10,10 +10,10 @@
 #define TQ_ARRAY_FIRST 16
 
 /*
- * Make room for element number count, which lies less than TQ_ARRAY_FIRST
- * beyond the room.  An array that is NULL, of which count must be small
- * enough, too, is made in the given context, and stays there.  The room
- * changes only when there is memory: an error leaves both as they were.
+ * Make room for element number count, which is less than TQ_ARRAY_FIRST beyond
+ * the room.  If the array is NULL, it is allocated in the given context and
+ * stays there; count must then be less than TQ_ARRAY_FIRST.  If the allocation
+ * fails, array and room are unchanged.
  */
 #define TQ_ARRAY_RESERVE(array, count, room, context)                         \
 	do                                                                        \

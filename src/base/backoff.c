@@ -1,15 +1,15 @@
 /*
  * backoff.c
- *		How long a failed task waits before its next attempt.
+ *		The delay before the next attempt of a failed task.
  *
- * The formulas, with attempt = the one that just failed, counted from 1:
+ * The formulas, where attempt is the number of the failed attempt, from 1:
  *		exponential	least(2^attempt * base, cap)
  *		linear		least(attempt * base, cap)
  *		fixed		base
- *		list		the attempt's entry, the last one again and again
- * and over all of them delay * (1 + chance * jitter), which only makes the
- * wait longer and may exceed the cap.  The arithmetic is in double, where
- * nothing overflows; the result is at most ten years.
+ *		list		the entry of the attempt, or the last entry
+ * The result is multiplied by 1 + chance * jitter, which only lengthens the
+ * delay and may exceed the cap.  The arithmetic uses double, which does not
+ * overflow; the result is at most ten years.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,7 +21,7 @@
 #include "base/types.h"
 
 /*
- * Microseconds to wait.  chance is a random number from 0 to 1.
+ * The delay in microseconds.  chance is a random number from 0 to 1.
  */
 int64
 tq_backoff_delay(const TqBackoff *backoff, int attempt, double chance)

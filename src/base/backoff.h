@@ -1,6 +1,6 @@
 /*
  * backoff.h
- *		How long a failed task waits.
+ *		The delay before the next attempt of a failed task.
  *
  * Copyright (c) 2026, the taskq developers
  */

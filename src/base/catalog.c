@@ -1,27 +1,30 @@
 /*
  * catalog.c
- *		Where the extension's own objects are in this database.
+ *		The OIDs of the extension's own objects in this database.
  *
  * OIDs are looked up once and forgotten by invalidation callbacks.  REINDEX
- * CONCURRENTLY puts another index in the place of one and tells so in the
- * name of the table, so each table whose indexes are here makes it forget.
- * It waits for whoever has locked the table: an index that is asked for with
- * that lock in hand is there until the transaction ends.  Two
- * empty tables carry the news between sessions: whoever changes a queue, a
- * lane or a grant invalidates the relcache entry of taskq.queue_change, and
- * for workers that of taskq.worker_change.  The server delivers that when
- * the change commits (at COMMIT PREPARED too), and to the changing session
- * itself at once and again when it rolls back; here each delivery raises a
- * generation number, against which caches compare themselves.
+ * CONCURRENTLY replaces an index by another one and invalidates its table, so
+ * the invalidation of a table whose index OIDs are kept here discards them.
+ * REINDEX CONCURRENTLY waits for transactions that have locked the table: an
+ * index OID that was looked up under such a lock stays valid until the
+ * transaction ends.
  *
- * DROP EXTENSION and CREATE EXTENSION, by this session or another one, put
- * another extension in the place of the one that a session knows, and give
- * the same numbers to other roles, queues and templates.  So each session
- * numbers the extensions that it has met (tq_catalog_identity).  It tells them
- * apart by the OID in pg_extension and the rows of taskq.instance, where
- * CREATE EXTENSION and taskq_activate() draw a random number.  Rows that a
- * restore loads are announced as another extension, too.  What a session keeps
- * is compared with that number, or with a generation, which rises with it.
+ * Two empty tables carry changes between sessions: a transaction that changes
+ * a queue, a lane or a grant invalidates the relcache entry of
+ * taskq.queue_change, and one that changes a worker that of
+ * taskq.worker_change.  The server delivers the invalidation when the change
+ * commits (at COMMIT PREPARED too), to the changing session itself
+ * immediately, and to that session again if it rolls back.  Each delivery
+ * increments a generation number, against which caches compare themselves.
+ *
+ * DROP EXTENSION and CREATE EXTENSION, in this session or another one, replace
+ * the extension that a session knows by another one, which gives the same
+ * numbers to other roles, queues and templates.  So each session numbers the
+ * extensions that it has met (tq_catalog_identity).  It distinguishes them by
+ * the OID in pg_extension and the rows of taskq.instance, where CREATE
+ * EXTENSION and taskq_activate() store a random number.  Rows that a restore
+ * loads are announced as another extension too.  A session compares what it
+ * keeps with that number, or with a generation, which also changes.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,7 +44,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 
-#define TASK_COLUMNS 40 /* of the SQL that this library goes with */
+#define TASK_COLUMNS 40 /* of the install script that this library matches */
 
 /* The first columns of taskq.instance. */
 #define INSTANCE_COLUMN 1
@@ -49,14 +52,14 @@
 
 static TqCatalog catalog;
 static bool      catalog_valid = false;
-static uint64    changes = 0;  /* of any relation, that were told */
+static uint64    changes = 0;  /* invalidations received, of any relation */
 static uint64    identity = 0; /* number of the extension; 0: none met yet */
 static uint64    identity_instances = 0;
-static bool      identity_told = false; /* that it is another one */
+static bool      identity_told = false; /* taskq.instance was invalidated */
 static uint64    queue_generation = 1;
 static uint64    worker_generation = 1;
 
-static void   dropped_meanwhile(void) pg_attribute_noreturn();
+static void   fail_dropped(void) pg_attribute_noreturn();
 static Oid    relation_oid(Oid schema, const char *name);
 static void   catalog_load(void);
 static uint64 hash_instances(Oid relid);
@@ -72,7 +75,7 @@ tq_catalog_init(void)
 	CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
 }
 
-/* The OIDs; an error when the extension is not in this database. */
+/* The OIDs; raises an error if the extension is not in this database. */
 const TqCatalog *
 tq_catalog(void)
 {
@@ -89,8 +92,8 @@ tq_catalog_present(void)
 }
 
 /*
- * Which extension this is, of those that the session has met; never 0.  What
- * was remembered under another number is of another extension.
+ * The number of the extension in this session; never 0.  Anything remembered
+ * under another number belongs to another extension.
  */
 uint64
 tq_catalog_identity(void)
@@ -100,8 +103,8 @@ tq_catalog_identity(void)
 }
 
 /*
- * Open a table of this extension.  Whoever had to wait for its lock may find
- * that the extension was dropped meanwhile.
+ * Open a table of this extension.  Raises an error if the extension was
+ * dropped while this transaction waited for the lock.
  */
 Relation
 tq_catalog_open_table(Oid relid, LOCKMODE mode)
@@ -109,7 +112,7 @@ tq_catalog_open_table(Oid relid, LOCKMODE mode)
 	Relation rel = try_table_open(relid, mode);
 
 	if (rel == NULL)
-		dropped_meanwhile();
+		fail_dropped();
 	return rel;
 }
 
@@ -120,7 +123,7 @@ tq_catalog_open_index(Oid relid, LOCKMODE mode)
 	Relation rel = try_index_open(relid, mode);
 
 	if (rel == NULL)
-		dropped_meanwhile();
+		fail_dropped();
 	return rel;
 }
 
@@ -136,7 +139,7 @@ tq_catalog_worker_generation(void)
 	return worker_generation;
 }
 
-/* Tell every session, when this transaction commits, to read queues again. */
+/* Make every session read queues again when this transaction commits. */
 void
 tq_catalog_announce_queue(void)
 {
@@ -151,7 +154,7 @@ tq_catalog_announce_worker(void)
 	worker_generation++;
 }
 
-/* Rows are others than before: every session shall forget what it keeps. */
+/* The rows have been replaced: make every session discard what it keeps. */
 void
 tq_catalog_announce_identity(void)
 {
@@ -160,7 +163,7 @@ tq_catalog_announce_identity(void)
 	tq_catalog_announce_worker();
 }
 
-/* Drop what this session has learned about queues, workers, roles. */
+/* Discard what this session keeps about queues, workers and roles. */
 void
 tq_catalog_forget(void)
 {
@@ -169,11 +172,11 @@ tq_catalog_forget(void)
 }
 
 static void
-dropped_meanwhile(void)
+fail_dropped(void)
 {
 	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("extension taskq was dropped meanwhile"),
-					errhint("If it was made anew, try again.")));
+					errmsg("extension \"taskq\" was concurrently dropped"),
+					errhint("If it has been re-created, retry the command.")));
 }
 
 static Oid
@@ -185,9 +188,9 @@ relation_oid(Oid schema, const char *name)
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("relation taskq.%s does not exist", name),
+			 errmsg("relation \"taskq.%s\" does not exist", name),
 			 errhint(
-				 "The extension is being changed, or was made by another version of it: try again, or run ALTER EXTENSION taskq UPDATE.")));
+				 "The extension is being changed, or was created by another version. Retry the command, or run ALTER EXTENSION taskq UPDATE.")));
 	return relid;
 }
 
@@ -201,10 +204,11 @@ catalog_load(void)
 
 	found.schema = get_namespace_oid("taskq", true);
 	if (!OidIsValid(found.schema))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("extension taskq is not installed in this database"),
-				 errhint("Run CREATE EXTENSION taskq.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("extension \"taskq\" is not installed in this database"),
+			 errhint("Run CREATE EXTENSION taskq.")));
 	found.extension = get_extension_oid("taskq", true);
 	found.task = relation_oid(found.schema, "task");
 	found.task_pkey = relation_oid(found.schema, "task_pkey");
@@ -256,14 +260,15 @@ catalog_load(void)
 
 	meet(&found, instances);
 
-	/* what has changed meanwhile may have been looked up before */
+	/* an OID read before a concurrent change may be obsolete */
 	catalog = found;
 	catalog_valid = before == changes;
 }
 
 /*
- * A table of rows that are formed here: those of another number of columns
- * are not known.  The table is locked, or it is looked at again when it is.
+ * Raise an error unless the table has the number of columns that this library
+ * writes.  The caller holds a lock on the table, or repeats the check under
+ * one.
  */
 void
 tq_catalog_require_columns(Relation rel, int columns)
@@ -274,7 +279,7 @@ tq_catalog_require_columns(Relation rel, int columns)
 		ERROR,
 		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 		 errmsg(
-			 "the objects of extension taskq in this database are of another version than its library"),
+			 "version of extension \"taskq\" in this database does not match the loaded library"),
 		 errdetail("Table \"%s\" has %d columns instead of %d.",
 				   RelationGetRelationName(rel),
 				   RelationGetNumberOfAttributes(rel), columns),
@@ -283,8 +288,8 @@ tq_catalog_require_columns(Relation rel, int columns)
 }
 
 /*
- * A number that is another one when other rows are in taskq.instance.  They
- * are read as of now, whatever the level of isolation.
+ * A hash of the rows of taskq.instance.  They are read with a fresh snapshot,
+ * whatever the isolation level.
  */
 static uint64
 hash_instances(Oid relid)
@@ -303,7 +308,7 @@ hash_instances(Oid relid)
 		Datum database = heap_getattr(tuple, DATABASE_COLUMN,
 									  RelationGetDescr(rel), &isnull);
 
-		/* their order says nothing */
+		/* independent of the order of rows */
 		hash += hash_bytes_extended((unsigned char *) DatumGetUUIDP(instance),
 									UUID_LEN,
 									(uint64) DatumGetObjectId(database));
@@ -323,12 +328,12 @@ meet(const TqCatalog *found, uint64 instances)
 		return;
 	identity_told = false;
 	identity_instances = instances;
-	/* before the first one nothing was learned */
+	/* before the first extension there is nothing to discard */
 	if (identity++ != 0)
 		tq_catalog_forget();
 }
 
-/* Is it a table of whose indexes the OIDs are kept, or the identity? */
+/* Is it a table whose index OIDs are kept here, or taskq.instance? */
 static bool
 is_loaded_from(Oid relid)
 {
@@ -352,7 +357,7 @@ relation_changed(Datum arg, Oid relid)
 		identity_told = true;
 }
 
-/* Syscache callback: some schema was made, renamed or dropped. */
+/* Syscache callback: a schema was created, renamed or dropped. */
 static void
 schema_changed(Datum arg, int cacheid, uint32 hashvalue)
 {

@@ -1,6 +1,6 @@
 /*
  * catalog.h
- *		Where the extension's own objects are in this database.
+ *		The OIDs of the extension's own objects in this database.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,9 +13,9 @@
 #include "utils/relcache.h"
 
 #define TQ_LEAVES 16    /* rotating leaves of the archive */
-#define TQ_LEAF_KEEP 16 /* and the one beside them */
+#define TQ_LEAF_KEEP 16 /* the leaf that is kept */
 
-/* OIDs of one database; valid until the next change of its catalog. */
+/* OIDs in one database; valid until the next change of its catalog. */
 typedef struct TqCatalog
 {
 	Oid extension;
@@ -30,7 +30,7 @@ typedef struct TqCatalog
 	Oid task_wake;
 	Oid archive;
 	Oid leaf[TQ_LEAVES + 1];
-	Oid keep_dead; /* indexes of the last one */
+	Oid keep_dead; /* indexes of archive_keep */
 	Oid keep_workflow;
 	Oid transition[TQ_LEAVES];
 	Oid key;
@@ -45,13 +45,12 @@ typedef struct TqCatalog
 	Oid queue_pkey;
 	Oid worker;
 	Oid worker_pkey;
-	Oid queue_change;  /* empty; its invalidation announces queues,
-								 * lanes, grants */
-	Oid worker_change; /* empty; announces workers */
+	Oid queue_change;  /* empty; invalidated if queues, lanes, grants change */
+	Oid worker_change; /* empty; invalidated if workers change */
 	Oid task_id_seq;
 	Oid transition_id_seq;
 	Oid timeline_seq;
-	Oid instance; /* its rows are a part of the extension's identity */
+	Oid instance; /* its rows are part of the extension's identity */
 } TqCatalog;
 
 extern const TqCatalog *tq_catalog(void);

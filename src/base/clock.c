@@ -2,12 +2,12 @@
  * clock.c
  *		Wall clock, monotonic clock, dispatch clock.
  *
- * The dispatch clock decides what is due: readiness, leases, timers.  It is
- * the monotonic clock plus the largest distance to the wall clock that was
- * ever seen, so it follows the wall clock's steps forward and ignores its
- * steps backward: a task that was due stays due, and a lease never becomes
- * longer.  The distance is one atomic number, in shared memory when the
- * library is preloaded, else in the process.
+ * The dispatch clock decides what is due: tasks, leases, timers.  It is the
+ * monotonic clock plus the largest difference to the wall clock seen so far.
+ * So it follows the wall clock's steps forward and ignores its steps backward:
+ * a task that was due stays due, and a lease is never extended.  The
+ * difference is one atomic number, in shared memory if the library is
+ * preloaded, else in the process.
  *
  * All times are microseconds.
  *
@@ -28,7 +28,7 @@ static pg_atomic_uint64  local_offset;
 static pg_atomic_uint64 *offset_at = NULL;
 
 #ifdef TASKQ_DEBUG
-/* Moves the wall clock, for tests of its steps. */
+/* Shift the wall clock, to test its steps. */
 static int debug_skew = 0;
 #endif
 
@@ -48,7 +48,7 @@ tq_clock_init(void)
 		offset_at = &local_offset;
 }
 
-/* Use shared memory from now on. */
+/* From now on use shared memory. */
 void
 tq_clock_attach(pg_atomic_uint64 *shared_offset, bool found)
 {
@@ -84,14 +84,14 @@ tq_clock_dispatch(void)
 	int64       monotonic = tq_clock_monotonic();
 
 	/*
-	 * The wall clock is read first: a process that is stopped between the
-	 * two finds too small a distance, which does no harm.
+	 * Read the wall clock first: if the process is stopped between the two
+	 * reads, the difference is too small, which is harmless.
 	 */
 	raise_offset(wall - monotonic);
 	return monotonic + (int64) pg_atomic_read_u64(offset_at);
 }
 
-/* Sleep for a moment, at most, before a condition is looked at again. */
+/* Sleep for at most ms before the caller checks a condition again. */
 void
 tq_clock_pause(int ms)
 {
@@ -101,7 +101,7 @@ tq_clock_pause(int ms)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* From now on the dispatch clock shows at least this time. */
+/* Advance the dispatch clock to at least this time. */
 void
 tq_clock_not_before(TimestampTz at)
 {

@@ -2,8 +2,8 @@
  * code.h
  *		The numbers that tables store for states and reasons.
  *
- * Rows keep these numbers, so a number is never used again for another
- * meaning.  This file is the only place that has them:
+ * Rows contain these numbers, so a number is never reused with another
+ * meaning.  They are defined only in this file:
  *
  * - C uses the enums;
  * - texts of statements in C have TQ_SQL_STATE_RUNNING;
@@ -21,7 +21,7 @@
 
 #include "base/compat.h"
 
-/* States of tasks: first those of live ones, then those of finished ones. */
+/* States of tasks: first the live states, then the final ones. */
 #define TQ_CODE_STATE_NONE 0 /* before and after all others */
 #define TQ_CODE_STATE_PENDING 1
 #define TQ_CODE_STATE_BLOCKED 2
@@ -55,7 +55,7 @@ typedef enum TqState
 	TQ_STATE_RECREATED = TQ_CODE_STATE_RECREATED
 } TqState;
 
-/* Reasons of the states of tasks and instances. */
+/* Reasons of the states of tasks and workflow instances. */
 #define TQ_CODE_REASON_NONE 0
 #define TQ_CODE_REASON_EXHAUSTED 1
 #define TQ_CODE_REASON_REJECTED 2
@@ -88,18 +88,18 @@ typedef enum TqReason
 	TQ_REASON_MANUAL = TQ_CODE_REASON_MANUAL,
 	TQ_REASON_HELD = TQ_CODE_REASON_HELD,
 
-	/* of instances of workflows only */
+	/* of workflow instances only */
 	TQ_REASON_COMPENSATED = TQ_CODE_REASON_COMPENSATED,
 	TQ_REASON_COMPENSATION_FAILED = TQ_CODE_REASON_COMPENSATION_FAILED
 } TqReason;
 
-/* States of instances of workflows. */
-#define TQ_CODE_FLOW_LIVE 0 /* the states of its steps say more */
+/* States of workflow instances. */
+#define TQ_CODE_FLOW_LIVE 0 /* the states of the steps say more */
 #define TQ_CODE_FLOW_DONE 1
 #define TQ_CODE_FLOW_RESOLVED 2
 #define TQ_CODE_FLOW_ERROR 3
 #define TQ_CODE_FLOW_CANCELLED 4
-#define TQ_CODE_FLOW_COMPENSATING 5 /* has failed, and has not ended */
+#define TQ_CODE_FLOW_COMPENSATING 5 /* has failed, and has not ended yet */
 
 typedef enum TqFlowState
 {
@@ -114,19 +114,19 @@ typedef enum TqFlowState
 /* States of workers. */
 #define TQ_CODE_WORKER_ACTIVE 1
 #define TQ_CODE_WORKER_DEAD 2
-#define TQ_CODE_WORKER_LABEL 3 /* claims without having registered */
+#define TQ_CODE_WORKER_LABEL 3 /* claims without a registration */
 #define TQ_CODE_WORKER_GONE 4  /* deregistered, or replaced */
 
 typedef enum TqWorkerState
 {
-	TQ_WORKER_NONE = 0, /* there is none of that name */
+	TQ_WORKER_NONE = 0, /* no worker of that name */
 	TQ_WORKER_ACTIVE = TQ_CODE_WORKER_ACTIVE,
 	TQ_WORKER_DEAD = TQ_CODE_WORKER_DEAD,
 	TQ_WORKER_LABEL = TQ_CODE_WORKER_LABEL,
 	TQ_WORKER_GONE = TQ_CODE_WORKER_GONE
 } TqWorkerState;
 
-/* The same in texts of statements: " WHERE state = " TQ_SQL_STATE_RUNNING */
+/* The same for statement texts: " WHERE state = " TQ_SQL_STATE_RUNNING */
 #define TQ_SQL_STATE_PENDING CppAsString2(TQ_CODE_STATE_PENDING)
 #define TQ_SQL_STATE_BLOCKED CppAsString2(TQ_CODE_STATE_BLOCKED)
 #define TQ_SQL_STATE_RUNNING CppAsString2(TQ_CODE_STATE_RUNNING)
@@ -155,7 +155,7 @@ typedef enum TqWorkerState
 #define TQ_SQL_WORKER_LABEL CppAsString2(TQ_CODE_WORKER_LABEL)
 #define TQ_SQL_WORKER_GONE CppAsString2(TQ_CODE_WORKER_GONE)
 
-/* Sets of them: " WHERE state IN " TQ_SQL_STATE_WAITING */
+/* Sets of states: " WHERE state IN " TQ_SQL_STATE_WAITING */
 #define TQ_SQL_STATE_WAITING                                                  \
 	"(" TQ_SQL_STATE_PENDING ", " TQ_SQL_STATE_BLOCKED ")"
 #define TQ_SQL_FLOW_NOT_ENDED                                                 \

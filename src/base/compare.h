@@ -1,6 +1,6 @@
 /*
  * compare.h
- *		Order of numbers, for qsort and bsearch.
+ *		Comparison of numbers, for qsort and bsearch.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,11 +1,11 @@
 /*
  * compat.h
- *		What differs between the supported server versions, 15 to 18.
+ *		Differences between the supported server versions, 15 to 18.
  *
- * Every file of the extension takes this header first, and no other file
+ * Every file of the extension includes this header first, and no other file
  * tests a version number.
  *
- * What is told apart here came into the server with
+ * The differences came with these versions:
  *
  *	 16	varatt.h; updates that want BRIN entries only (TU_UpdateIndexes,
  *		onlySummarizing); the name pgstat_get_local_beentry_by_index;
@@ -19,7 +19,7 @@
  *		ConditionalLockTuple; tupleid of ExecCheckIndexConstraints; instrument
  *		of index_beginscan; disabled_nodes of a path; COMPARE_LT in path keys
  *
- * "make check-versions" compiles for all of them of which it finds headers.
+ * "make check-versions" compiles for each version whose headers it finds.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -55,15 +55,15 @@
 #error "taskq supports PostgreSQL 15 to 18"
 #endif
 
-/* 18 has pg_noreturn in its place, which stands before a declaration. */
+/* Version 18 has pg_noreturn instead, which precedes a declaration. */
 #if PG_VERSION_NUM >= 180000
 #define pg_attribute_noreturn() __attribute__((noreturn))
 #endif
 
 /*
- * Working under search_path = pg_catalog, pg_temp.  The level that
- * tq_compat_path_enter returns goes back to tq_compat_path_leave; an error
- * in between is undone by the server's own abort processing.
+ * Work under search_path = pg_catalog, pg_temp.  Pass the level that
+ * tq_compat_path_enter returns to tq_compat_path_leave.  After an error the
+ * server's own abort processing restores the path.
  */
 #if PG_VERSION_NUM >= 170000
 static inline int
@@ -100,9 +100,9 @@ tq_compat_path_leave(int level)
 #endif
 
 /*
- * The entries of a row in the indexes, and which of them an update needs: from
- * 16 on it may be those of BRIN indexes only, while the others still lead to
- * the row by its chain of versions and must get no entry.
+ * Index entries of a row, and which of them an update needs.  From version 16
+ * an update may need entries in BRIN indexes only: the other indexes still
+ * lead to the row through its HOT chain and must get no entry.
  */
 #if PG_VERSION_NUM >= 160000
 typedef TU_UpdateIndexes TqIndexUpdate;
@@ -137,9 +137,9 @@ typedef bool TqIndexUpdate;
 #endif
 
 /*
- * table_tuple_update and table_tuple_delete, asked not to wait, answer
- * TM_BeingModified when another transaction is at the row.  In a server with
- * assertions one of them forbids to ask that of heap_update.
+ * table_tuple_update and table_tuple_delete, called with wait = false, return
+ * TM_BeingModified if another transaction is changing the row.  A server with
+ * assertions does not allow heap_update to be called that way.
  */
 #ifdef USE_ASSERT_CHECKING
 #define TQ_WRITE_CAN_REFUSE false
@@ -147,7 +147,7 @@ typedef bool TqIndexUpdate;
 #define TQ_WRITE_CAN_REFUSE true
 #endif
 
-/* The lock of a row, if nobody has it. */
+/* Lock a row unless another transaction has locked it. */
 #if PG_VERSION_NUM >= 180000
 #define tq_compat_try_lock_tuple(rel, tid, mode)                              \
 	ConditionalLockTuple(rel, tid, mode, false)
@@ -156,7 +156,7 @@ typedef bool TqIndexUpdate;
 	ConditionalLockTuple(rel, tid, mode)
 #endif
 
-/* Make a column of a new description one of that length. */
+/* Give a column of a new tuple descriptor a fixed length. */
 static inline void
 tq_compat_set_length(TupleDesc desc, AttrNumber column, int16 length)
 {
@@ -170,14 +170,14 @@ tq_compat_set_length(TupleDesc desc, AttrNumber column, int16 length)
 #endif
 }
 
-/* The number of this backend's transaction, its own count. */
+/* The local transaction id of this backend. */
 #if PG_VERSION_NUM >= 170000
 #define TQ_MY_LXID (MyProc->vxid.lxid)
 #else
 #define TQ_MY_LXID (MyProc->lxid)
 #endif
 
-/* One of the server's processes, counted from 1; NULL when it has ended. */
+/* The status of a server process, counted from 1; NULL if it has ended. */
 static inline const PgBackendStatus *
 tq_compat_backend(int i)
 {
@@ -190,7 +190,7 @@ tq_compat_backend(int i)
 	return local == NULL ? NULL : &local->backendStatus;
 }
 
-/* When the server's process of that kind was started; 0: there is none. */
+/* When the server process of that type started; 0 if there is none. */
 static inline TimestampTz
 tq_compat_backend_start(BackendType type)
 {
@@ -204,7 +204,7 @@ tq_compat_backend_start(BackendType type)
 	return 0;
 }
 
-/* When the oldest open transaction of the database began; or limit. */
+/* When the oldest open transaction of the database began, or limit. */
 static inline TimestampTz
 tq_compat_oldest_transaction(Oid database, TimestampTz limit)
 {
@@ -219,7 +219,7 @@ tq_compat_oldest_transaction(Oid database, TimestampTz limit)
 	return limit;
 }
 
-/* An ordered path of a foreign table, and what it is ordered by. */
+/* An ordered path of a foreign table, and its sort order. */
 #if PG_VERSION_NUM >= 180000
 #define tq_compat_foreign_path(root, rel, rows, startup, total, keys, fdw)    \
 	create_foreignscan_path(root, rel, NULL, rows, 0, startup, total, keys,   \
@@ -256,7 +256,7 @@ tq_compat_oldest_transaction(Oid database, TimestampTz limit)
 #define TQ_MY_PROC_NUMBER (MyProc->pgprocno)
 #endif
 
-/* The process of a virtual transaction; 0: it has ended. */
+/* The process of a virtual transaction; 0 if it has ended. */
 #if PG_VERSION_NUM >= 170000
 #define TQ_VXID_PROC(vxid) ProcNumberGetProc((vxid).procNumber)
 #else
@@ -277,9 +277,9 @@ tq_compat_vxid_pid(VirtualTransactionId vxid)
 #endif
 
 /*
- * The server's own set of what a session waits for: its client's socket, its
- * latch, the end of the postmaster.  libpq/libpq.h, which declares it, wants
- * headers of other libraries that need not be installed.
+ * The server's own wait event set of a session: the client's socket, the
+ * latch, postmaster death.  Its declaration in libpq/libpq.h needs headers of
+ * other libraries that may not be installed.
  */
 extern PGDLLIMPORT WaitEventSet *FeBeWaitSet;
 extern bool                      pq_check_connection(void);
@@ -288,8 +288,9 @@ extern bool                      pq_check_connection(void);
 #define TQ_CLIENT_EVENTS 3
 
 /*
- * Wait for the latch, or until the client is gone.  False, without having
- * waited: there is no client, or its end cannot be seen here.
+ * Wait for the latch, or until the client has disconnected.  Returns false
+ * without waiting if there is no client, or if this platform cannot report
+ * that it has disconnected.
  */
 static inline bool
 tq_compat_wait_client(long timeout, uint32 wait_event, bool *closed)
@@ -300,7 +301,7 @@ tq_compat_wait_client(long timeout, uint32 wait_event, bool *closed)
 	if (MyProcPort == NULL || FeBeWaitSet == NULL ||
 		!WaitEventSetCanReportClosed())
 		return false;
-	/* whoever waits for this socket says anew for what */
+	/* every other user of this socket sets its events before it waits */
 	ModifyWaitEvent(FeBeWaitSet, TQ_CLIENT_SOCKET_POS, WL_SOCKET_CLOSED, NULL);
 	count = WaitEventSetWait(FeBeWaitSet, timeout, events, TQ_CLIENT_EVENTS,
 							 wait_event);
@@ -314,7 +315,7 @@ tq_compat_wait_client(long timeout, uint32 wait_event, bool *closed)
 	return true;
 }
 
-/* Is there still somebody who would get an answer? */
+/* Is the client still connected?  True for a process without a client. */
 static inline bool
 tq_compat_has_client(void)
 {

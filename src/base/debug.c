@@ -1,20 +1,20 @@
 /*
  * debug.c
- *		Places where the test build can be stopped or made to fail.
+ *		Points where the test build can be stopped or made to fail.
  *
- * taskq.debug_point = 'a, b': whoever comes to TQ_DEBUG_POINT("a") waits
+ * taskq.debug_point = 'a, b': a session that reaches TQ_DEBUG_POINT("a") waits
  * there for the advisory lock (TQ_DEBUG_LOCK_CLASS, TQ_DEBUG_LOCK_OBJECT) of
- * its database, and lets go of it at once.  A test that holds
- * pg_advisory_lock(74111, 1) so stops others at a named line; as it is a
- * heavyweight lock, isolationtester sees that they wait.  It is asked for in
- * share mode: those who wait go on together.
+ * its database, and releases it immediately.  A test that holds
+ * pg_advisory_lock(74111, 1) stops other sessions at a named line.  It is a
+ * heavyweight lock, so isolationtester sees that they wait.  Sessions request
+ * it in share mode, so they all continue at the same time.
  *
- * taskq.fault_point = 'a:error, b:oom': at TQ_FAULT_POINT("a") an error is
- * raised.  The ways to fail are in the table fault_kinds.
+ * taskq.fault_point = 'a:error, b:oom': TQ_FAULT_POINT("a") raises an error.
+ * The table fault_kinds lists the kinds of failure.
  *
  * Both settings are lists of names separated by commas, for superusers only.
  * They are searched at each point, which a test build can afford; nothing is
- * kept, so that SET LOCAL and rollback need no care.
+ * cached, so SET LOCAL and rollback need no care.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -69,8 +69,8 @@ tq_debug_init(void)
 }
 
 /*
- * Wait at a debug point, if it is switched on.  Never while a lightweight
- * lock or a spinlock is held: then nobody could interrupt the wait.
+ * Wait at a debug point if it is enabled.  Never while a lightweight lock or a
+ * spinlock is held, since the wait could not be interrupted.
  */
 void
 tq_debug_wait(const char *name)
@@ -83,8 +83,8 @@ tq_debug_wait(const char *name)
 }
 
 /*
- * The same where a transaction has committed and released its locks, but is
- * not at its end: nothing can interrupt this wait.
+ * The same where a transaction has committed and released its locks but has
+ * not ended: nothing can interrupt this wait.
  */
 void
 tq_debug_wait_committed(const char *name)
@@ -93,7 +93,7 @@ tq_debug_wait_committed(const char *name)
 		wait_for_lock();
 }
 
-/* Fail at a fault point, if it is switched on. */
+/* Fail at a fault point if it is enabled. */
 void
 tq_debug_fail(const char *name)
 {
@@ -134,7 +134,7 @@ tq_debug_fail(const char *name)
 	}
 }
 
-/* Is the debug point switched on? */
+/* Is the debug point enabled? */
 static bool
 is_on(const char *name)
 {
@@ -161,7 +161,7 @@ wait_for_lock(void)
 	LockRelease(&tag, ShareLock, true);
 }
 
-/* Every entry names a point and a known way to fail. */
+/* Check that every entry names a point and a known kind of failure. */
 static bool
 check_fault_points(char **newval, void **extra, GucSource source)
 {
@@ -184,7 +184,7 @@ check_fault_points(char **newval, void **extra, GucSource source)
 }
 
 /*
- * The next entry of a list separated by commas and blanks; *list moves behind
+ * The next entry of a list separated by commas and blanks; *list advances past
  * it.  False at the end.
  */
 static bool
@@ -198,7 +198,7 @@ next_entry(const char **list, const char **entry, size_t *length)
 	return *length > 0;
 }
 
-/* How an entry "name:kind" fails; the length of its name. */
+/* The kind of failure of an entry "name:kind", and the length of the name. */
 static TqFaultKind
 entry_fault(const char *entry, size_t length, size_t *name_length)
 {

@@ -1,8 +1,8 @@
 /*
  * debug.h
- *		Places where the test build can be stopped or made to fail.
+ *		Points where the test build can be stopped or made to fail.
  *
- * In the release build nothing of this is there.
+ * The release build contains none of them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,7 +13,9 @@
 
 #ifdef TASKQ_DEBUG
 
-/* The advisory lock that debug points wait for: pg_advisory_lock(74111, 1). */
+/*
+ * The advisory lock for which debug points wait: pg_advisory_lock(74111, 1).
+ */
 #define TQ_DEBUG_LOCK_CLASS 74111
 #define TQ_DEBUG_LOCK_OBJECT 1
 

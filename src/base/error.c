@@ -41,26 +41,30 @@ tq_error_right_name(TqRight right)
 	return "?";
 }
 
-/* The same words whether the task exists or not: an id tells nothing. */
+/* The text is the same whether or not the task exists, to reveal nothing. */
 void
 tq_error_lease_lost(int64 task_id)
 {
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_TQ_LEASE_LOST),
-		 errmsg("task " INT64_FORMAT " is not held under this token", task_id),
+		 errmsg("claim on task " INT64_FORMAT " is no longer valid", task_id),
 		 errdetail("{\"task_id\": " INT64_FORMAT "}", task_id),
 		 errhint(
-			 "The lease was lost, or the task has ended; drop this work.")));
+			 "The lease expired, the task has ended, or another worker has claimed it. Discard the work and claim the next task.")));
 	pg_unreachable();
 }
 
 void
 tq_error_no_such_task(int64 task_id)
 {
-	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_TASK),
-					errmsg("task " INT64_FORMAT " does not exist", task_id),
-					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_NO_SUCH_TASK),
+		 errmsg("task " INT64_FORMAT " does not exist", task_id),
+		 errdetail("{\"task_id\": " INT64_FORMAT "}", task_id),
+		 errhint(
+			 "It may have been removed by retention, or you have no privilege on its queue.")));
 	pg_unreachable();
 }
 
@@ -70,7 +74,8 @@ tq_error_no_such_queue(const char *queue)
 	const char *hint = tq_error_payload_hint(queue);
 
 	if (hint == NULL)
-		hint = "Check the name, or create it with taskq_create_queue().";
+		hint =
+			"Check the queue name, or create the queue with taskq_create_queue().";
 	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_QUEUE),
 					errmsg("queue \"%s\" does not exist", queue),
 					errdetail_internal("%s", detail_word("queue", queue)),
@@ -78,7 +83,7 @@ tq_error_no_such_queue(const char *queue)
 	pg_unreachable();
 }
 
-/* What to do if the name of a queue looks like JSON; else NULL. */
+/* A hint if the name of a queue looks like JSON; else NULL. */
 const char *
 tq_error_payload_hint(const char *queue)
 {
@@ -92,24 +97,29 @@ tq_error_payload_hint(const char *queue)
 void
 tq_error_no_such_worker(const char *worker, bool dead)
 {
-	ereport(ERROR, (errcode(ERRCODE_TQ_NO_SUCH_WORKER),
-					dead ? errmsg("worker \"%s\" was declared dead", worker)
-						 : errmsg("worker \"%s\" is not registered", worker),
-					errdetail_internal("%s", detail_word("worker", worker)),
-					errhint("Register it with taskq_register().")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_NO_SUCH_WORKER),
+		 dead ? errmsg("worker \"%s\" has been declared dead", worker)
+			  : errmsg("worker \"%s\" is not registered", worker),
+		 errdetail_internal("%s", detail_word("worker", worker)),
+		 dead
+			 ? errhint(
+				   "Its tasks have been reclaimed. Discard unfinished work and call taskq_register() again.")
+			 : errhint("Register the worker with taskq_register().")));
 	pg_unreachable();
 }
 
-/* The name is another process's now. */
+/* Another process has registered the name since. */
 void
 tq_error_worker_again(const char *worker)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_NO_SUCH_WORKER),
-			 errmsg("worker \"%s\" was registered anew meanwhile", worker),
+			 errmsg("worker \"%s\" has been registered by another process",
+					worker),
 			 errdetail_internal("%s", detail_word("worker", worker)),
-			 errhint("If that was another process, take another name: a name "
-					 "belongs to whoever registered it last.")));
+			 errhint("Use a unique worker name for each process.")));
 	pg_unreachable();
 }
 
@@ -132,8 +142,8 @@ invalid_transition(int64 task_id, TqState from, const char *wanted,
 
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("task " INT64_FORMAT " is %s and cannot be %s", task_id,
-					name ? name : "?", wanted),
+			 errmsg("cannot %s task " INT64_FORMAT " because it is %s", wanted,
+					task_id, name ? name : "?"),
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 					   task_id, name ? name : "?"),
 			 hint ? errhint("%s", hint) : 0));
@@ -146,13 +156,12 @@ tq_error_invalid_transition(int64 task_id, TqState from, const char *wanted)
 	pg_unreachable();
 }
 
-/* The task runs, and the caller may take it from its worker. */
+/* The task is running; with force the caller can take it from its worker. */
 void
 tq_error_needs_force(int64 task_id, const char *wanted)
 {
-	invalid_transition(
-		task_id, TQ_STATE_RUNNING, wanted,
-		"With force => true the task is taken from its worker, whose answer is then refused.");
+	invalid_transition(task_id, TQ_STATE_RUNNING, wanted,
+					   "Use force => true to take the task from its worker.");
 	pg_unreachable();
 }
 
@@ -174,13 +183,13 @@ tq_error_reference_exists(const char *reference, int64 task_id, TqState state)
 		ERROR,
 		(errcode(ERRCODE_TQ_ALREADY_EXISTS),
 		 TQ_STATE_IS_LIVE(state)
-			 ? errmsg("a live task with reference \"%s\" already exists",
-					  reference)
-			 : errmsg("a finished task still holds reference \"%s\"",
+			 ? errmsg("task with reference \"%s\" already exists", reference)
+			 : errmsg("reference \"%s\" is still reserved by a finished task",
 					  reference),
 		 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 				   task_id, name ? name : "?"),
-		 errhint("With on_conflict => 'return' or 'skip' this is no error.")));
+		 errhint(
+			 "Use on_conflict => 'return' or 'skip' to accept the existing task.")));
 	pg_unreachable();
 }
 
@@ -196,10 +205,14 @@ tq_error_queue_full(const char *queue, int64 max_depth, int64 retry_after_ms)
 					 ", \"max_depth\": " INT64_FORMAT
 					 ", \"retry_after_ms\": " INT64_FORMAT "}",
 					 max_depth, retry_after_ms);
-	ereport(ERROR, (errcode(ERRCODE_TQ_QUEUE_FULL),
-					errmsg("queue \"%s\" is full", queue),
-					errdetail_internal("%s", detail.data),
-					errhint("Submit again later.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_QUEUE_FULL), errmsg("queue \"%s\" is full", queue),
+		 errdetail_internal("%s", detail.data),
+		 errhint(
+			 "The queue accepts at most " INT64_FORMAT
+			 " live tasks (option \"max_depth\"). Submit again later, or raise the limit with taskq_alter_queue().",
+			 max_depth)));
 	pg_unreachable();
 }
 
@@ -209,39 +222,63 @@ tq_error_version(int64 task_id, int64 wanted, int64 found)
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_TQ_CONFLICT),
-		 errmsg("task " INT64_FORMAT " has changed", task_id),
+		 errmsg("version of task " INT64_FORMAT " has changed", task_id),
 		 errdetail("{\"problems\": [{\"task_id\": " INT64_FORMAT
 				   ", \"error_code\": \"TQ010\", \"version\": " INT64_FORMAT
 				   ", \"found\": " INT64_FORMAT "}]}",
 				   task_id, wanted, found),
-		 errhint("Read the task again.")));
+		 errhint("Expected version " INT64_FORMAT
+				 " but found version " INT64_FORMAT
+				 ". Read the task with taskq_get() and retry.",
+				 wanted, found)));
 	pg_unreachable();
 }
 
 static void
-too_much(const char *what, const char *how, int64 size, int64 limit,
+too_much(const char *problem, const char *what, int64 size, int64 limit,
 		 const char *hint)
 {
 	ereport(ERROR,
-			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg("%s is too %s", what, how),
+			(errcode(ERRCODE_TQ_TOO_LARGE), errmsg_internal("%s", problem),
 			 errdetail("{\"what\": \"%s\", \"size\": " INT64_FORMAT
 					   ", \"limit\": " INT64_FORMAT "}",
 					   what, size, limit),
 			 hint ? errhint("%s", hint) : 0));
 }
 
+static void
+too_large(const char *what, int64 size, int64 limit, const char *hint)
+{
+	too_much(psprintf("%s is too large: size " INT64_FORMAT
+					  ", maximum size " INT64_FORMAT,
+					  what, size, limit),
+			 what, size, limit, hint);
+}
+
 void
 tq_error_too_large(const char *what, int64 size, int64 limit)
 {
-	too_much(what, "large", size, limit, NULL);
+	too_large(what, size, limit, NULL);
 	pg_unreachable();
 }
 
-/* The same of a name or another string. */
+/* A document that exceeds option max_payload of its queue. */
+void
+tq_error_max_payload(const char *what, int64 size, int64 limit)
+{
+	too_large(what, size, limit,
+			  "Raise queue option \"max_payload\" with taskq_alter_queue().");
+	pg_unreachable();
+}
+
+/* The same for a name or another string. */
 void
 tq_error_too_long(const char *what, int64 size, int64 limit, const char *hint)
 {
-	too_much(what, "long", size, limit, hint);
+	too_much(psprintf("%s is too long: length " INT64_FORMAT
+					  ", maximum length " INT64_FORMAT,
+					  what, size, limit),
+			 what, size, limit, hint);
 	pg_unreachable();
 }
 
@@ -249,8 +286,11 @@ void
 tq_error_too_many_tags(int64 count, int64 limit)
 {
 	too_much(
-		"number of different sets of tags in the queue", "large", count, limit,
-		"Use fewer sets of tags at a time, or increase taskq.max_lanes: sets count that live tasks have.");
+		psprintf("too many different sets of tags in the queue: " INT64_FORMAT
+				 ", maximum " INT64_FORMAT,
+				 count, limit),
+		"number of different sets of tags in the queue", count, limit,
+		"Use fewer sets of tags at a time, or increase \"taskq.max_lanes\". Only the sets of live tasks count.");
 	pg_unreachable();
 }
 
@@ -261,23 +301,25 @@ tq_error_no_right(const char *queue, TqRight right)
 		ERROR,
 		(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 		 errmsg("permission denied for queue \"%s\"", queue),
-		 errdetail("The right \"%s\" is missing.", tq_error_right_name(right)),
+		 errdetail("Privilege \"%s\" is required.",
+				   tq_error_right_name(right)),
 		 errhint(
-			 "Somebody who may manage the queue can run: SELECT taskq_grant(%s, %s, '{%s}');",
+			 "Ask a role that can manage the queue to run: SELECT taskq_grant(%s, %s, '{%s}');",
 			 quote_literal_cstr(queue),
 			 quote_literal_cstr(GetUserNameFromId(GetUserId(), false)),
 			 tq_error_right_name(right))));
 	pg_unreachable();
 }
 
-/* On a task named by its id: the queue is not told. */
+/* For a task named by its id: the error does not reveal the queue. */
 void
-tq_error_task_right(TqRight right)
+tq_error_task_right(int64 task_id, TqRight right)
 {
-	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					errmsg("permission denied for this task"),
-					errdetail("The right \"%s\" on its queue is missing.",
-							  tq_error_right_name(right))));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for task " INT64_FORMAT, task_id),
+			 errdetail("Privilege \"%s\" on its queue is required.",
+					   tq_error_right_name(right))));
 	pg_unreachable();
 }
 
@@ -285,7 +327,7 @@ void
 tq_error_not_built(const char *what)
 {
 	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					errmsg("%s is not supported yet", what)));
+					errmsg("%s is not supported", what)));
 	pg_unreachable();
 }
 
@@ -295,9 +337,11 @@ tq_error_not_preloaded(const char *what)
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-		 errmsg("%s needs taskq to be preloaded", what),
+		 errmsg(
+			 "%s requires taskq to be loaded via \"shared_preload_libraries\"",
+			 what),
 		 errhint(
-			 "Set shared_preload_libraries = 'taskq' and restart the server.")));
+			 "Add taskq to \"shared_preload_libraries\" and restart the server.")));
 	pg_unreachable();
 }
 

@@ -2,7 +2,7 @@
  * error.h
  *		The errors of the contract, each raised in one place.
  *
- * DETAIL of every error of class TQ is one JSON object.  Functions here do
+ * DETAIL of every error of class TQ is one JSON object.  These functions do
  * not return.
  *
  * Copyright (c) 2026, the taskq developers
@@ -47,13 +47,16 @@ extern void tq_error_version(int64 task_id, int64 wanted, int64 found)
 	pg_attribute_noreturn();
 extern void tq_error_too_large(const char *what, int64 size, int64 limit)
 	pg_attribute_noreturn();
+extern void tq_error_max_payload(const char *what, int64 size, int64 limit)
+	pg_attribute_noreturn();
 extern void tq_error_too_many_tags(int64 count, int64 limit)
 	pg_attribute_noreturn();
 extern void tq_error_too_long(const char *what, int64 size, int64 limit,
 							  const char *hint) pg_attribute_noreturn();
 extern void tq_error_no_right(const char *queue, TqRight right)
 	pg_attribute_noreturn();
-extern void tq_error_task_right(TqRight right) pg_attribute_noreturn();
+extern void tq_error_task_right(int64 task_id, TqRight right)
+	pg_attribute_noreturn();
 extern void tq_error_not_built(const char *what) pg_attribute_noreturn();
 extern void tq_error_not_preloaded(const char *what) pg_attribute_noreturn();
 extern void tq_error_invalid(const char *what, const char *problem,

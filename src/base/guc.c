@@ -46,7 +46,7 @@ define_int(const char *name, const char *short_desc, int *variable, int min,
 
 /*
  * A time in seconds, with fractions: '60' is 60 s, and '200ms' is 0.2.  All
- * times have the same unit, so that a number without one means the same in
+ * times have the same unit, so a number without a unit has the same meaning in
  * each of them.
  */
 static void
@@ -58,9 +58,9 @@ define_seconds(const char *name, const char *short_desc, double *variable,
 }
 
 /*
- * Sizes of shared memory: only the server's start can set them.  Without that
- * memory they mean nothing, and are known so that a configuration file that
- * has them raises no complaints.
+ * Sizes of shared memory, which only a server start can set.  If the library
+ * is not preloaded they have no effect; they are defined so that a
+ * configuration file that contains them raises no warnings.
  */
 static void
 define_at_start(const char *name, const char *short_desc, int *variable,
@@ -78,82 +78,84 @@ tq_guc_init(void)
 	define_int("taskq.node_id",
 			   "Number of this server, the upper ten bits of task ids.",
 			   &tq_guc_node_id, 0, 1023, PGC_SIGHUP, 0);
-	DefineCustomBoolVariable("taskq.auto_create_queues",
-							 "Creates a queue with its first task.", NULL,
-							 &tq_guc_auto_create_queues, true, PGC_SUSET, 0,
-							 NULL, NULL, NULL);
-	define_seconds("taskq.stale_threshold",
-				   "Silence after which a worker is shown as stale.",
-				   &tq_guc_stale_threshold, MOST_SECONDS);
-	define_seconds("taskq.dead_threshold",
-				   "Silence after which a worker is declared dead.",
-				   &tq_guc_dead_threshold, MOST_SECONDS);
+	DefineCustomBoolVariable(
+		"taskq.auto_create_queues",
+		"Creates a missing queue when its first task is submitted.", NULL,
+		&tq_guc_auto_create_queues, true, PGC_SUSET, 0, NULL, NULL, NULL);
+	define_seconds(
+		"taskq.stale_threshold",
+		"Time without a heartbeat after which a worker is shown as stale.",
+		&tq_guc_stale_threshold, MOST_SECONDS);
+	define_seconds(
+		"taskq.dead_threshold",
+		"Time without a heartbeat after which a worker is declared dead.",
+		&tq_guc_dead_threshold, MOST_SECONDS);
 	define_seconds("taskq.reaper_interval",
-				   "Time between two looks for silent workers.",
+				   "Time between checks for silent workers.",
 				   &tq_guc_reaper_interval, 3600);
 	define_seconds(
 		"taskq.deadline_interval",
-		"Time between two looks for waiting tasks past their deadline.",
+		"Time between checks for waiting tasks past their deadline.",
 		&tq_guc_deadline_interval, 3600);
-	define_int("taskq.retention_interval",
-			   "Time between two removals of finished tasks.",
-			   &tq_guc_retention_interval, 1, 24 * 3600, PGC_SIGHUP,
-			   GUC_UNIT_S);
+	define_int(
+		"taskq.retention_interval", "Time between removals of finished tasks.",
+		&tq_guc_retention_interval, 1, 24 * 3600, PGC_SIGHUP, GUC_UNIT_S);
 	define_int("taskq.retention",
-			   "How long finished tasks are kept; 0 switches the duty off.",
+			   "Time for which finished tasks are kept; 0 disables retention.",
 			   &tq_guc_retention, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S);
-	define_int("taskq.retention_batch",
-			   "Rows that one transaction of the retention duty removes.",
-			   &tq_guc_retention_batch, 1, 100000, PGC_SIGHUP, 0);
+	define_int(
+		"taskq.retention_batch",
+		"Maximum number of rows that retention removes in one transaction.",
+		&tq_guc_retention_batch, 1, 100000, PGC_SIGHUP, 0);
 	define_int("taskq.max_lanes",
-			   "Different sets of tags that a queue may have.",
+			   "Maximum number of different sets of tags in a queue.",
 			   &tq_guc_max_lanes, 1, 100000, PGC_SUSET, 0);
 	define_int("taskq.max_wait",
-			   "Longest time that a call may wait for tasks.",
+			   "Maximum time for which a call waits for tasks.",
 			   &tq_guc_max_wait, 1, 24 * 3600, PGC_SUSET, GUC_UNIT_S);
 	define_int("taskq.max_decision_steps",
-			   "Steps that one decision may choose.",
+			   "Maximum number of steps that one decision chooses.",
 			   &tq_guc_max_decision_steps, 1, 10000, PGC_SUSET, 0);
-	define_int("taskq.warn_decision_steps",
-			   "Steps up to which a decision chooses without a warning; 0 "
-			   "is any number.",
-			   &tq_guc_warn_decision_steps, 0, 10000, PGC_SUSET, 0);
-	define_int("taskq.max_decision_nesting",
-			   "Decisions and batches that a definition may have below each "
-			   "other.",
-			   &tq_guc_max_decision_nesting, 1, TQ_GUC_MOST_NESTING, PGC_SUSET,
-			   0);
-	define_int("taskq.warn_decision_nesting",
-			   "Decisions and batches below each other up to which a "
-			   "definition gives no warning; 0 is any number.",
-			   &tq_guc_warn_decision_nesting, 0, TQ_GUC_MOST_NESTING,
-			   PGC_SUSET, 0);
-	define_int("taskq.max_batch_members", "Members that one batch may have.",
-			   &tq_guc_max_batch_members, 1, TQ_GUC_MOST_MEMBERS, PGC_SUSET,
-			   0);
-	define_int("taskq.max_dependency_results",
-			   "Size of results up to which a claim brings them along.",
-			   &tq_guc_max_dependency_results, 0, 128 * 1024, PGC_SUSET,
-			   GUC_UNIT_KB);
+	define_int(
+		"taskq.warn_decision_steps",
+		"Number of steps above which a decision raises a warning; 0 disables the warning.",
+		&tq_guc_warn_decision_steps, 0, 10000, PGC_SUSET, 0);
+	define_int(
+		"taskq.max_decision_nesting",
+		"Maximum nesting depth of decisions and batches in a definition.",
+		&tq_guc_max_decision_nesting, 1, TQ_GUC_MOST_NESTING, PGC_SUSET, 0);
+	define_int(
+		"taskq.warn_decision_nesting",
+		"Nesting depth of decisions and batches above which a definition raises a warning; 0 disables the warning.",
+		&tq_guc_warn_decision_nesting, 0, TQ_GUC_MOST_NESTING, PGC_SUSET, 0);
+	define_int(
+		"taskq.max_batch_members", "Maximum number of members in a batch.",
+		&tq_guc_max_batch_members, 1, TQ_GUC_MOST_MEMBERS, PGC_SUSET, 0);
+	define_int(
+		"taskq.max_dependency_results",
+		"Maximum size of dependency results that a claim returns inline.",
+		&tq_guc_max_dependency_results, 0, 128 * 1024, PGC_SUSET, GUC_UNIT_KB);
 	define_at_start("taskq.max_workers",
-					"Registered workers that may be alive in all databases.",
+					"Maximum number of registered workers in all databases.",
 					&tq_guc_max_workers, 1, 1000000);
-	define_at_start("taskq.max_running_tracked",
-					"Running tasks whose ends are watched without a scan.",
-					&tq_guc_max_running_tracked, 128, 100000000);
+	define_at_start(
+		"taskq.max_running_tracked",
+		"Maximum number of running tasks that are tracked in shared memory.",
+		&tq_guc_max_running_tracked, 128, 100000000);
 	define_at_start("taskq.max_databases",
-					"Databases that may have a background worker.",
+					"Maximum number of databases with a background worker.",
 					&tq_guc_max_databases, 1, 10000);
-	define_at_start("taskq.max_counters",
-					"Queues, and workers with a limit, whose tasks are "
-					"counted in memory.",
-					&tq_guc_max_counters, 16, 1000000);
-	define_at_start("taskq.max_metrics",
-					"Queues, and databases, for which metrics are counted.",
-					&tq_guc_max_metrics, 16, 1000000);
+	define_at_start(
+		"taskq.max_counters",
+		"Maximum number of queues, and workers with a limit, whose tasks are counted in shared memory.",
+		&tq_guc_max_counters, 16, 1000000);
+	define_at_start(
+		"taskq.max_metrics",
+		"Maximum number of queues and databases for which metrics are counted.",
+		&tq_guc_max_metrics, 16, 1000000);
 }
 
-/* How long after a heartbeat the next one is asked for. */
+/* The time after a heartbeat at which the next one is due. */
 int64
 tq_guc_heartbeat_interval(void)
 {
@@ -161,8 +163,8 @@ tq_guc_heartbeat_interval(void)
 }
 
 /*
- * What is wrong with the thresholds beside each other, or NULL.  A check hook
- * cannot tell: the settings of a file are assigned one after the other.
+ * What is wrong with the combination of the thresholds, or NULL.  A check hook
+ * cannot test it: the settings of a file are assigned one by one.
  */
 const char *
 tq_guc_threshold_problem(void)
@@ -176,9 +178,9 @@ tq_guc_threshold_problem(void)
 	dead = GetConfigOptionByName("taskq.dead_threshold", NULL, false);
 	if (tq_guc_usecs(tq_guc_dead_threshold) <= tq_guc_heartbeat_interval())
 		return psprintf(
-			"taskq.dead_threshold, %s, is not longer than the time after which workers are asked for their next heartbeat, a third of taskq.stale_threshold, %s: workers that beat on time are declared dead",
+			"\"taskq.dead_threshold\" (%s) is not longer than the heartbeat interval, a third of \"taskq.stale_threshold\" (%s): workers that send heartbeats on time are declared dead",
 			dead, stale);
 	return psprintf(
-		"taskq.dead_threshold, %s, is not longer than taskq.stale_threshold, %s: workers are declared dead without having been stale",
+		"\"taskq.dead_threshold\" (%s) is not longer than \"taskq.stale_threshold\" (%s): workers are declared dead without having been stale",
 		dead, stale);
 }

@@ -1,6 +1,6 @@
 /*
  * guc.h
- *		The settings.  doc/reference names their meaning and ranges.
+ *		The settings.  doc/reference describes their meaning and ranges.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,10 +12,10 @@
 #include "base/compat.h"
 #include "datatype/timestamp.h"
 
-/* Decisions and batches below each other, however high the setting is. */
+/* Upper limit of the settings for nested decisions and batches. */
 #define TQ_GUC_MOST_NESTING 100
 
-/* Members of a batch, however high the setting is. */
+/* Upper limit of the setting for members of a batch. */
 #define TQ_GUC_MOST_MEMBERS 100000
 
 extern PGDLLIMPORT int    tq_guc_node_id;
@@ -45,7 +45,7 @@ extern void        tq_guc_init(void);
 extern int64       tq_guc_heartbeat_interval(void);
 extern const char *tq_guc_threshold_problem(void);
 
-/* Of a setting in seconds. */
+/* The value of a setting in seconds. */
 static inline int64
 tq_guc_usecs(double seconds)
 {

@@ -1,6 +1,6 @@
 /*
  * json.c
- *		Members of JSON documents that callers give, as C values.
+ *		Members of JSON documents given by callers, as C values.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -32,7 +32,7 @@ tq_json_is_list(const JsonbValue *value)
 		   !JsonContainerIsScalar(value->val.binary.data);
 }
 
-/* A member of an object that is neither missing nor null; else NULL. */
+/* A member of an object; NULL if it is missing or null. */
 JsonbValue *
 tq_json_member(const JsonbValue *value, const char *name)
 {
@@ -45,7 +45,7 @@ tq_json_member(const JsonbValue *value, const char *name)
 	return found == NULL || found->type == jbvNull ? NULL : found;
 }
 
-/* 22003 when the integer is out of range. */
+/* Raises 22003 if the integer is out of range. */
 int32
 tq_json_int4(const char *name, JsonbValue *value)
 {
@@ -59,7 +59,7 @@ tq_json_int4(const char *name, JsonbValue *value)
 	return (int32) number;
 }
 
-/* 22003 when the integer is out of range. */
+/* Raises 22003 if the integer is out of range. */
 int64
 tq_json_int8(const char *name, JsonbValue *value)
 {
@@ -67,7 +67,7 @@ tq_json_int8(const char *name, JsonbValue *value)
 		numeric_int8, NumericGetDatum(whole_number(name, value))));
 }
 
-/* An interval as text, as a duration (base/span.h). */
+/* An interval given as text, as a duration (base/span.h). */
 int64
 tq_json_span(const char *name, JsonbValue *value)
 {

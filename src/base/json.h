@@ -1,8 +1,8 @@
 /*
  * json.h
- *		Members of JSON documents that callers give, as C values.
+ *		Members of JSON documents given by callers, as C values.
  *
- * A member of another kind is 22023 and names it.
+ * A member of another type raises 22023 with its name.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,15 +2,15 @@
  * lock_scope.c
  *		Work whose locks can be released before the transaction ends.
  *
- * The locks of a transaction belong to a resource owner, and are released
- * with it.  Work in a scope has an owner of its own, without the cost of a
- * savepoint.  At its end the locks are released, or handed to the owner
- * outside.  They must be kept when the work has written: others would take it
- * for done, or rewrite the table under it.
+ * The locks of a transaction belong to a resource owner and are released with
+ * it.  Work in a scope has its own owner, without the cost of a savepoint.  At
+ * its end the locks are released or transferred to the outer owner.  They must
+ * be kept if the work has written: other transactions would consider it
+ * finished, or rewrite the table under it.
  *
- * Whatever else the work has acquired (buffers, relations, plans), it must
- * have released itself.  An error needs no care: the owner is a child of the
- * one outside, and the abort releases both.
+ * The work must itself release everything else that it acquires (buffers,
+ * relations, plans).  An error needs no care: the owner is a child of the
+ * outer one, and the abort releases both.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -30,7 +30,7 @@ tq_lock_scope_begin(TqLockScope *scope)
 	CurrentResourceOwner = scope->own;
 }
 
-/* Release the locks, unless they are wanted or the work has written. */
+/* Release the locks, unless the caller keeps them or the work has written. */
 void
 tq_lock_scope_end(TqLockScope *scope, bool keep)
 {

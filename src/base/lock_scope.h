@@ -16,7 +16,7 @@ typedef struct TqLockScope
 {
 	ResourceOwner outside;
 	ResourceOwner own;
-	XLogRecPtr    written; /* by this transaction, when the scope began */
+	XLogRecPtr    written; /* WAL position when the scope began */
 } TqLockScope;
 
 extern void tq_lock_scope_begin(TqLockScope *scope);

@@ -1,6 +1,6 @@
 /*
  * place.h
- *		Which entry of a list a call is at, for the context of errors.
+ *		The list entry that a call is processing, for the context of errors.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -22,9 +22,9 @@ StaticAssertDecl(TQ_MAX_SPAN < TQ_SPAN_MONTH / 2,
 static int32 months_of(int64 span);
 
 /*
- * The length of an interval in microseconds, and if that is from 0 to
- * TQ_MAX_SPAN the duration.  Months that are taken away, and more of them than
- * days take away again, count by their length.
+ * Returns the length of an interval in microseconds.  If the length is from 0
+ * to TQ_MAX_SPAN, *span is the duration.  Negative months, and more months
+ * than days and time subtract again, count by their length.
  */
 double
 tq_span_read(const Interval *interval, int64 *span)
@@ -55,7 +55,7 @@ tq_span_length(int64 span)
 		   (span - months * TQ_SPAN_MONTH);
 }
 
-/* The moment that is so long after another one. */
+/* The time at plus the duration. */
 TimestampTz
 tq_span_after(TimestampTz at, int64 span)
 {
@@ -65,13 +65,13 @@ tq_span_after(TimestampTz at, int64 span)
 	if (interval.month == 0)
 		return at + span;
 	interval.time = span - interval.month * TQ_SPAN_MONTH;
-	/* without a time zone, which is to say in UTC */
+	/* without a time zone, that is in UTC */
 	return DatumGetTimestamp(
 		DirectFunctionCall2(timestamp_pl_interval, TimestampGetDatum(at),
 							IntervalPGetDatum(&interval)));
 }
 
-/* Of two durations the one that ends later when both begin at a moment. */
+/* The duration that ends later if both begin at the given time. */
 int64
 tq_span_longer(TimestampTz at, int64 a, int64 b)
 {

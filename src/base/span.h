@@ -2,11 +2,11 @@
  * span.h
  *		Durations.
  *
- * A duration is one int64 that is not negative: microseconds, and above them
- * months, in units of TQ_SPAN_MONTH.  So it can be compared with 0, and
- * without months it is a number of microseconds.  To a moment it is added by
- * tq_span_after(), as the calendar does in UTC; compared as a length a month
- * counts 30 days and a year 365 (tq_span_length()).  TQ_FOREVER is none.
+ * A duration is one non-negative int64: microseconds, plus months in units of
+ * TQ_SPAN_MONTH.  So it can be compared with 0, and without months it is a
+ * number of microseconds.  tq_span_after() adds it to a time by the calendar
+ * in UTC.  As a length (tq_span_length()), a month counts 30 days and a year
+ * 365. TQ_FOREVER is not a duration.
  *
  * Copyright (c) 2026, the taskq developers
  */

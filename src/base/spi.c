@@ -1,14 +1,14 @@
 /*
  * spi.c
- *		SQL of our own, run as the extension's owner.
+ *		SQL of the extension itself, run as its owner.
  *
  * Between tq_spi_enter and tq_spi_leave the current user is the owner of
- * taskq.task and search_path is pg_catalog alone, which also keeps saved
- * plans from being analysed anew under each caller's path.  Nothing of the
- * caller's may be evaluated in between, and nothing may wait for long.  An
- * error needs no care: the server's abort restores user, path and SPI.
+ * taskq.task and search_path is pg_catalog alone, so saved plans need not be
+ * analysed again under each caller's path.  No expression of the caller may be
+ * evaluated in between, and nothing may wait for long.  An error needs no
+ * care: the server's abort restores user, path and SPI.
  *
- * Rows of the last statement are read with tq_spi_get and its relatives
+ * Rows of the last statement are read with tq_spi_get and similar functions
  * before the next statement runs.
  *
  * Copyright (c) 2026, the taskq developers
@@ -25,7 +25,7 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 
-/* Copies a value into the current memory. */
+/* Copies a value into the current memory context. */
 typedef void *(*Copier)(Datum value);
 
 static void   prepare(TqStmt *stmt);
@@ -60,8 +60,8 @@ tq_spi_leave(TqSpi *spi)
 }
 
 /*
- * Run a statement that may write; it sees all that this transaction did.
- * expected is an SPI_OK_... code; the number of rows is returned.
+ * Run a statement that may write; it sees all changes of this transaction.
+ * expected is an SPI_OK_... code.  Returns the number of rows.
  */
 uint64
 tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls, int expected,
@@ -75,8 +75,8 @@ tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls, int expected,
 }
 
 /*
- * Run a SELECT against what is committed now, whatever the isolation level
- * of the transaction (and what it did itself).
+ * Run a SELECT against what is committed now, whatever the isolation level of
+ * the transaction, and against its own changes.
  */
 uint64
 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
@@ -95,7 +95,7 @@ tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 }
 
 /*
- * Run a SELECT against what the active snapshot sees, and nothing newer.
+ * Run a SELECT against the active snapshot.
  */
 uint64
 tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
@@ -107,7 +107,7 @@ tq_spi_read(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
 						SPI_OK_SELECT);
 }
 
-/* An argument that is a bigint[]. */
+/* A bigint[] argument. */
 Datum
 tq_spi_int8_array(const int64 *values, int count)
 {
@@ -121,7 +121,7 @@ tq_spi_int8_array(const int64 *values, int count)
 										   TYPALIGN_DOUBLE));
 }
 
-/* An argument that is an integer[]. */
+/* An integer[] argument. */
 Datum
 tq_spi_int4_array(const int32 *values, int count)
 {
@@ -134,7 +134,7 @@ tq_spi_int4_array(const int32 *values, int count)
 										   sizeof(int32), true, TYPALIGN_INT));
 }
 
-/* Run one statement that may write, when its number of rows is all to know. */
+/* Run one statement that may write, for its number of rows only. */
 uint64
 tq_spi_execute(TqStmt *stmt, const Datum *args, const bool *nulls,
 			   int expected)
@@ -148,7 +148,7 @@ tq_spi_execute(TqStmt *stmt, const Datum *args, const bool *nulls,
 	return rows;
 }
 
-/* Does what is committed now have such a row? */
+/* Is there such a committed row? */
 bool
 tq_spi_exists(TqStmt *stmt, const Datum *args)
 {
@@ -161,7 +161,7 @@ tq_spi_exists(TqStmt *stmt, const Datum *args)
 	return exists;
 }
 
-/* The id in the first column of the first row committed now; 0: no row. */
+/* The id in the first column of the first committed row; 0 if no row. */
 int64
 tq_spi_find_id(TqStmt *stmt, const Datum *args)
 {
@@ -175,7 +175,7 @@ tq_spi_find_id(TqStmt *stmt, const Datum *args)
 	return id;
 }
 
-/* The same with a time. */
+/* The same for a time. */
 TimestampTz
 tq_spi_find_time(TqStmt *stmt, const Datum *args, TimestampTz if_none)
 {
@@ -189,7 +189,7 @@ tq_spi_find_time(TqStmt *stmt, const Datum *args, TimestampTz if_none)
 	return at;
 }
 
-/* The text in the first column of the first row that the snapshot sees. */
+/* The text in the first column of the first row visible to the snapshot. */
 char *
 tq_spi_read_text(TqStmt *stmt, const Datum *args)
 {
@@ -203,7 +203,7 @@ tq_spi_read_text(TqStmt *stmt, const Datum *args)
 	return text;
 }
 
-/* The ids in the first column of all rows committed now; how many. */
+/* The ids in the first column of all committed rows; returns their number. */
 uint64
 tq_spi_list(TqStmt *stmt, const Datum *args, int64 **ids)
 {
@@ -217,7 +217,7 @@ tq_spi_list(TqStmt *stmt, const Datum *args, int64 **ids)
 	return rows;
 }
 
-/* The same, if the column is an integer. */
+/* The same for an integer column. */
 uint64
 tq_spi_list_int4(TqStmt *stmt, const Datum *args, int32 **ids)
 {
@@ -234,8 +234,8 @@ tq_spi_list_int4(TqStmt *stmt, const Datum *args, int32 **ids)
 }
 
 /*
- * Run a SELECT planned for these very arguments: for statements whose
- * conditions are switched by arguments.
+ * Run a SELECT planned for these arguments: for statements whose conditions
+ * depend on arguments.
  */
 uint64
 tq_spi_once(TqStmt *stmt, const Datum *args, const bool *nulls, bool read_only)
@@ -264,7 +264,7 @@ tq_spi_int8(uint64 row, int column, int64 if_null)
 	return isnull ? if_null : DatumGetInt64(value);
 }
 
-/* A column of ids or tokens, of all rows, in the caller's memory. */
+/* A column of ids or tokens, of all rows, in the caller's memory context. */
 int64 *
 tq_spi_ids(TqSpi *spi, uint64 rows, int column)
 {
@@ -303,21 +303,21 @@ tq_spi_time(uint64 row, int column, TimestampTz if_null)
 	return isnull ? if_null : DatumGetTimestampTz(value);
 }
 
-/* A text column as a string in the caller's memory; NULL for null. */
+/* A text column as a string in the caller's memory context; NULL for null. */
 char *
 tq_spi_text(TqSpi *spi, uint64 row, int column)
 {
 	return copy_of(spi, row, column, copy_text);
 }
 
-/* A document in the caller's memory; NULL for null. */
+/* A document in the caller's memory context; NULL for null. */
 Jsonb *
 tq_spi_jsonb(TqSpi *spi, uint64 row, int column)
 {
 	return copy_of(spi, row, column, copy_jsonb);
 }
 
-/* The same, 0 if it is NULL. */
+/* An array in the caller's memory context; 0 for null. */
 Datum
 tq_spi_array(TqSpi *spi, uint64 row, int column)
 {

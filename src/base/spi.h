@@ -1,6 +1,6 @@
 /*
  * spi.h
- *		SQL of our own, run as the extension's owner.
+ *		SQL of the extension itself, run as its owner.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -23,16 +23,16 @@ typedef struct TqStmt
 	const char *text;
 	Oid         types[TQ_STMT_ARGS + 1]; /* of its arguments; the last is 0 */
 	SPIPlanPtr  plan;
-	bool        generic; /* the same plan whatever the arguments */
+	bool        generic; /* use one generic plan */
 } TqStmt;
 
-/* What tq_spi_enter must remember for tq_spi_leave. */
+/* State that tq_spi_enter saves for tq_spi_leave. */
 typedef struct TqSpi
 {
 	Oid           userid;
 	int           seccontext;
 	int           path;
-	MemoryContext caller; /* results that outlive the call go here */
+	MemoryContext caller; /* for results that outlive the call */
 } TqSpi;
 
 extern void   tq_spi_enter(TqSpi *spi);

@@ -1,10 +1,10 @@
 /*
  * srf.c
- *		The rows that a function returns.
+ *		The rows that a set-returning function returns.
  *
- * They are kept until the function has ended.  They have the columns that the
- * caller expects, who has read them from the function's declaration: to look
- * them up once more takes a tenth of a claim that finds nothing.
+ * They are kept until the function has ended.  Their columns are those that
+ * the calling query expects, taken from the function's declaration: another
+ * lookup would cost a tenth of a claim that finds nothing.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,7 +29,7 @@ tq_srf_begin(FunctionCallInfo fcinfo)
 			ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg(
-				 "a function that returns rows was called where no rows can be returned")));
+				 "set-valued function called in context that cannot accept a set")));
 	caller = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
 	result->setResult = tuplestore_begin_heap(
 		(result->allowedModes & SFRM_Materialize_Random) != 0, false,
@@ -46,7 +46,7 @@ tq_srf_add(ReturnSetInfo *result, const Datum *values, const bool *nulls)
 						 unconstify(bool *, nulls));
 }
 
-/* The only row of a function that returns one. */
+/* The only row of a function that returns one row. */
 Datum
 tq_srf_row(FunctionCallInfo fcinfo, const Datum *values, const bool *nulls)
 {

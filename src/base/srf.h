@@ -1,6 +1,6 @@
 /*
  * srf.h
- *		The rows that a function returns.
+ *		The rows that a set-returning function returns.
  *
  * Copyright (c) 2026, the taskq developers
  */

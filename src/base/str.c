@@ -1,6 +1,6 @@
 /*
  * str.c
- *		Text that grows.
+ *		Growing text.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 
-/* appendStringInfo for a function that has such arguments itself. */
+/* appendStringInfo for functions with a va_list. */
 void
 tq_str_append(StringInfo text, const char *format, va_list args)
 {

@@ -1,6 +1,6 @@
 /*
  * str.h
- *		Text that grows.
+ *		Growing text.
  *
  * Copyright (c) 2026, the taskq developers
  */

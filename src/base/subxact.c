@@ -1,6 +1,6 @@
 /*
  * subxact.c
- *		Work whose errors end only itself.
+ *		Work in a savepoint, so that its errors do not end the transaction.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,14 +13,14 @@
 
 #include "base/subxact.h"
 
-/* Longest wait for a lock where waits are limited. */
+/* Longest wait for a lock if waits are limited. */
 #define LONGEST_WAIT_MS 10
 
 /*
- * Do work in a savepoint.  When it ends with an error all that it did is
- * rolled back, and the error is returned, in the current memory context;
- * else NULL.  Which errors the caller does not want to survive, a cancel at
- * least, it throws again (ReThrowError).
+ * Run work in a savepoint.  If it raises an error, everything it did is rolled
+ * back, and the error is returned in the current memory context; else NULL.
+ * The caller rethrows (ReThrowError) errors that it must not survive, at least
+ * a cancel.
  */
 ErrorData *
 tq_subxact_run(void (*work)(void *arg), void *arg)
@@ -50,8 +50,8 @@ tq_subxact_run(void (*work)(void *arg), void *arg)
 }
 
 /*
- * Waits for locks end with 55P03 after a moment, or earlier if lock_timeout
- * says so, until AtEOXact_GUC of the level that is returned.
+ * Limit lock waits: they fail with 55P03 after a moment, or earlier if
+ * lock_timeout is lower, until AtEOXact_GUC is called with the returned level.
  */
 int
 tq_subxact_limit_waits(void)

@@ -1,6 +1,6 @@
 /*
  * subxact.h
- *		Work whose errors end only itself.
+ *		Work in a savepoint, so that its errors do not end the transaction.
  *
  * Copyright (c) 2026, the taskq developers
  */

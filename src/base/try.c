@@ -1,11 +1,10 @@
 /*
  * try.c
- *		Reading input whose errors are an answer.
+ *		Parsing input, with its errors returned as a result.
  *
- * There is no savepoint: the work must acquire nothing that the end of a
- * transaction releases, no lock, buffer or snapshot.  A value that may be
- * toasted is therefore fetched before.  Work that does more runs in
- * tq_subxact_run().
+ * There is no savepoint: the work must not acquire anything that the end of a
+ * transaction releases (locks, buffers, snapshots).  So the caller detoasts
+ * values beforehand.  Work that needs more runs in tq_subxact_run().
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -17,9 +16,9 @@
 static bool is_about_input(int sqlerrcode);
 
 /*
- * Do the work.  An error that says what is wrong with the input is returned,
- * in the current memory context; NULL when there is none.  Any other error is
- * thrown again: a cancel, a shutdown, out of memory, an internal error.
+ * Run the work.  An error about the input is returned in the current memory
+ * context; NULL if there is none.  Any other error is thrown again: a cancel,
+ * a shutdown, out of memory, an internal error.
  */
 ErrorData *
 tq_try(void (*work)(void *arg), void *arg)
@@ -52,7 +51,7 @@ is_about_input(int sqlerrcode)
 		   category == ERRCODE_TO_CATEGORY(ERRCODE_TQ_INVALID_OPTION) ||
 		   category == ERRCODE_TO_CATEGORY(ERRCODE_PROGRAM_LIMIT_EXCEEDED) ||
 		   sqlerrcode == ERRCODE_SYNTAX_ERROR ||
-		   /* a variable that a path names */
+		   /* a variable named in a path */
 		   sqlerrcode == ERRCODE_UNDEFINED_OBJECT ||
 		   sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED;
 }

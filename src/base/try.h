@@ -1,6 +1,6 @@
 /*
  * try.h
- *		Reading input whose errors are an answer.
+ *		Parsing input, with its errors returned as a result.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,6 @@
 /*
  * types.c
- *		The words behind the numbers of types.h.
+ *		The names of the numbers of types.h.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -42,8 +42,8 @@ PG_FUNCTION_INFO_V1(taskq_state_name);
 PG_FUNCTION_INFO_V1(taskq_reason_name);
 
 /*
- * The word of a state's number; NULL for a number that is none, as it may
- * stand in a row that was written by hand.
+ * The name of a state; NULL for an unknown number, which a row that was
+ * written by hand may contain.
  */
 Datum
 taskq_state_name(PG_FUNCTION_ARGS)
@@ -56,7 +56,7 @@ taskq_state_name(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(name));
 }
 
-/* The word of a reason's number; NULL for none and for unknown numbers. */
+/* The name of a reason; NULL for no reason and for unknown numbers. */
 Datum
 taskq_reason_name(PG_FUNCTION_ARGS)
 {
@@ -90,7 +90,7 @@ tq_state_parse(const char *word, TqState *state)
 	return false;
 }
 
-/* All states in one line, for hints. */
+/* All states as a list, for hints. */
 const char *
 tq_state_words(void)
 {

@@ -1,6 +1,6 @@
 /*
  * types.h
- *		The words of the extension: states, reasons, rights, limits.
+ *		States, reasons, rights and limits of the extension.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,13 +37,14 @@ typedef enum TqRight
 
 #define TQ_RIGHT_ALL 15
 
-/* Limits of the contract, in bytes where nothing else is said. */
+/* Limits of the contract, in bytes unless noted otherwise. */
 #define TQ_MAX_NAME 200
 #define TQ_MAX_KEY 500
 #define TQ_MAX_TAG 63
 #define TQ_MAX_TAGS 16         /* tags */
 #define TQ_MAX_SMALL_DOC 65536 /* headers, detail, info */
 #define TQ_MAX_ERROR_TEXT 8192
+#define TQ_MAX_LIST 1000000                            /* entries of a list */
 #define TQ_MAX_CLAIM 100000                            /* tasks of one claim */
 #define TQ_MAX_SPAN (INT64CONST(3653) * USECS_PER_DAY) /* 10 years */
 

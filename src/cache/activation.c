@@ -1,11 +1,11 @@
 /*
  * activation.c
- *		May duties run in this database?
+ *		Are duties allowed in this database?
  *
- * taskq.instance names the database by its OID.  A copy (a restored dump,
- * CREATE DATABASE with a template) brings the row of another database; until
- * taskq_activate() has been called there no duty must run, since workers of
- * the original may hold the copied tasks.
+ * taskq.instance stores the OID of its database.  A copy (a restored dump,
+ * CREATE DATABASE with a template) contains the row of another database.
+ * Until taskq_activate() has been called in the copy, duties must not run
+ * there, since workers of the original may hold the copied tasks.
  *
  * Nothing is cached.
  *
@@ -22,8 +22,8 @@ static TqStmt stmt_wanted = {
 	{OIDOID}};
 
 /*
- * May duties run here?  The extension must exist, and the database must not
- * be a copy that nobody has activated.
+ * Are duties allowed here?  The extension must exist, and the database must
+ * not be a copy that has not been activated.
  */
 bool
 tq_activation_allows_duties(void)

@@ -1,6 +1,6 @@
 /*
  * activation.h
- *		May duties run in this database?
+ *		Are duties allowed in this database?
  *
  * Copyright (c) 2026, the taskq developers
  */

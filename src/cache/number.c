@@ -2,18 +2,20 @@
  * number.c
  *		Numbers of queues and roles.
  *
- * Columns keep four bytes of them, and each one that is made takes the next
- * number of a sequence, also if it is rolled back.  The sequence itself has
- * eight bytes and counts on: behind the last number it stands for those from
- * the first one on, of which those are given out again that nothing refers to.
+ * Columns store them in four bytes, and each new queue or role takes the next
+ * number of a sequence, even if it is rolled back.  The sequence itself has
+ * eight bytes and counts on.  Beyond the last number it maps to the numbers
+ * from the first one on, and only numbers that nothing refers to are assigned
+ * again.
  *
- * Dropping a queue leaves steps of workflows, which stay as long as their
- * instances, and rows of taskq.transition.  These have no index on the queue:
- * that would cost every change of a state more than reading them costs here,
- * which happens for no queue before the first 2^31.  A former queue's entries
- * in shared memory, if there are some, are not those of the new one.
+ * Dropping a queue leaves steps of workflows, which exist as long as their
+ * instances, and rows of taskq.transition.  These tables have no index on the
+ * queue: it would cost every change of a state more than the scans here, which
+ * are not needed before 2^31 queues have been created.  Entries of a former
+ * queue in shared memory are removed before its number is assigned again.
  *
- * Rows of roles stay for ever, so what is free was rolled back.
+ * Rows of roles are never removed, so a free number of a role is one whose
+ * creation was rolled back.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -64,7 +66,7 @@ tq_number_of_role(void)
 	return number;
 }
 
-/* True: the number may have been given out before. */
+/* True if the number may have been assigned before. */
 static bool
 draw(TqStmt *next, TqStmt *is_used, int32 *number)
 {

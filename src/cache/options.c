@@ -1,15 +1,15 @@
 /*
  * options.c
- *		Options of a queue: one table of names and readers.
+ *		Options of a queue: one table of names and reader functions.
  *
- * Options are stored as the user gave them, in one jsonb object, and read
- * into TqOptions when a session first uses the queue: first those of queue
- * '*', then the queue's own.  The same readers check a user's document, so
- * what is stored can be read; if a row was written by hand and is bad, using
- * the queue raises the same error as setting the option.
+ * Options are stored as the user gave them, in one jsonb object, and read into
+ * TqOptions when a session first uses the queue: first the options of queue
+ * '*', then those of the queue.  The same functions check a user's document,
+ * so everything stored can be read.  If a row was written by hand and is
+ * invalid, using the queue raises the same error as setting the option.
  *
- * A task may have some of the options for itself; they are stored and read
- * in the same way, over those of its queue.
+ * A task may have its own values for some of the options; they are stored and
+ * read in the same way, and override those of its queue.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,11 +35,11 @@ typedef struct OptionDef
 {
 	const char   *name;
 	const char   *allowed; /* for the hint; words in the order of their enum */
-	OptionReader *read;    /* NULL: not built yet */
-	int           of;      /* whose option it is */
+	OptionReader *read;    /* NULL: not supported */
+	int           of;      /* OF_QUEUE, OF_TASK or both */
 } OptionDef;
 
-/* An interval that is being read */
+/* An interval being parsed */
 typedef struct SpanText
 {
 	const char *text;
@@ -133,7 +133,7 @@ tq_options_default(TqOptions *options)
 }
 
 /*
- * Put what the document says over what options already hold.  Lists are
+ * Apply the options of the document over those already set.  Lists are
  * allocated in the current memory context.
  */
 void
@@ -142,7 +142,7 @@ tq_options_read(TqOptions *options, Jsonb *doc)
 	read_all(options, doc, OF_QUEUE);
 }
 
-/* The same for a task's own options, over those of its queue. */
+/* The same for the options of a task, over those of its queue. */
 void
 tq_options_read_task(TqOptions *options, Jsonb *doc)
 {
@@ -153,14 +153,14 @@ tq_options_read_task(TqOptions *options, Jsonb *doc)
 								"Give both options.");
 }
 
-/* One of a task's own options, by itself. */
+/* One option of a task. */
 void
 tq_options_read_own(TqOptions *options, const char *name, JsonbValue *value)
 {
 	read_one(options, name, value, OF_TASK);
 }
 
-/* Are waits to be taken from a list that there is not? */
+/* Does the retry policy use a list that is missing? */
 bool
 tq_options_lack_list(const TqOptions *options)
 {
@@ -168,7 +168,7 @@ tq_options_lack_list(const TqOptions *options)
 		   options->backoff.list_length == 0;
 }
 
-/* What an option may be, in words; it must be one that is built. */
+/* The allowed values of a supported option, as text. */
 const char *
 tq_options_allowed(const char *name)
 {
@@ -196,7 +196,7 @@ read_all(TqOptions *options, Jsonb *doc, int of)
 	}
 }
 
-/* TQ009 for a document that is too long to be looked at. */
+/* Raise TQ009 for a document that is too large to be examined. */
 void
 tq_options_check_size(Jsonb *doc)
 {
@@ -292,7 +292,7 @@ option_string(const char *name, JsonbValue *value)
 	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
-/* The place of the word among those that are allowed. */
+/* The position of the word in the list of allowed words. */
 static int
 option_word(const char *name, JsonbValue *value)
 {
@@ -332,7 +332,7 @@ option_span(const char *name, JsonbValue *value, int64 min)
 	return parse_span(name, option_string(name, value), min);
 }
 
-/* Of what is computed with, the length in microseconds. */
+/* The length in microseconds, for options used in arithmetic. */
 static int64
 option_length(const char *name, JsonbValue *value, int64 min)
 {
@@ -340,9 +340,9 @@ option_length(const char *name, JsonbValue *value, int64 min)
 }
 
 /*
- * Read an interval.  A number without a unit is refused: it would count as
- * seconds in one place and as milliseconds in another.  What is stored by one
- * session is read by others, so their IntervalStyle does not count.
+ * Read an interval.  A number without a unit is refused, since it would mean
+ * seconds in one place and milliseconds in another.  Other sessions read what
+ * this one stores, so the session's IntervalStyle is ignored.
  */
 static int64
 parse_span(const char *name, const char *text, int64 min)
@@ -491,7 +491,7 @@ read_retention(TqOptions *options, const char *name, JsonbValue *value)
 {
 	char *word;
 
-	/* 0 needs no unit: it means none */
+	/* 0 needs no unit: it means no retention */
 	if (value->type == jbvNumeric)
 	{
 		(void) option_number(name, value, 0, 0, true);
@@ -598,7 +598,7 @@ read_history(TqOptions *options, const char *name, JsonbValue *value)
 	options->history = option_word(name, value) == 1;
 }
 
-/* taskq_health() reads it from the row, as nothing else asks for it. */
+/* Only taskq_health() uses it, and reads it from the row. */
 static void
 read_expect_workers(TqOptions *options, const char *name, JsonbValue *value)
 {

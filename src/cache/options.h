@@ -23,7 +23,7 @@ typedef enum TqOrder
 
 typedef enum TqKeep
 {
-	TQ_KEEP_DEFAULT, /* as the setting taskq.retention says */
+	TQ_KEEP_DEFAULT, /* use the setting taskq.retention */
 	TQ_KEEP_SPAN,
 	TQ_KEEP_FOREVER,
 	TQ_KEEP_NONE
@@ -35,8 +35,10 @@ typedef struct TqRetention
 	int64  span; /* for TQ_KEEP_SPAN */
 } TqRetention;
 
-/* How tasks with the same key wait for each other; each does what the one
- * before does, and more. */
+/*
+ * How tasks with the same key wait for each other; each policy includes the
+ * one before it.
+ */
 typedef enum TqKeyPolicy
 {
 	TQ_KEY_NONE,
@@ -45,7 +47,7 @@ typedef enum TqKeyPolicy
 	TQ_KEY_UNTIL_SUCCESS
 } TqKeyPolicy;
 
-/* When a worker dies or a lease is lost. */
+/* What happens to a task when its worker dies or its lease expires. */
 typedef enum TqOnDeath
 {
 	TQ_ON_DEATH_REQUEUE,
@@ -55,29 +57,29 @@ typedef enum TqOnDeath
 
 #define TQ_FOREVER PG_INT64_MAX
 
-/* Durations are those of base/span.h. */
+/* Durations are in the format of base/span.h. */
 typedef struct TqOptions
 {
 	int         priority;
 	int         max_attempts;
 	TqBackoff   backoff;
 	int64       lease;
-	int64       time_limit; /* 0: none */
+	int64       time_limit; /* 0: no limit */
 	TqOrder     order;
 	int         max_payload; /* bytes */
 	TqRetention retention;
 	TqRetention retention_dead;
 	TqKeyPolicy key_policy;
-	int         max_running;         /* 0: any number */
-	int         max_running_per_key; /* 0: any number */
-	TqRate      rate;                /* claims; count 0: any number */
-	int64       max_depth;           /* 0: any number */
+	int         max_running;         /* 0: no limit */
+	int         max_running_per_key; /* 0: no limit */
+	TqRate      rate;                /* of claims; count 0: no limit */
+	int64       max_depth;           /* 0: no limit */
 	int64       reference_window;    /* or TQ_FOREVER */
 	TqOnDeath   on_death;
-	char       *dead_letter_queue; /* NULL: none */
-	bool        notify;            /* also NOTIFY, by the worker */
-	bool        history;           /* write each transition */
-	int64       deadline_in;       /* of a task only; 0: none */
+	char       *dead_letter_queue; /* NULL: no dead-letter queue */
+	bool        notify;            /* also NOTIFY, by the background worker */
+	bool        history;           /* record each transition */
+	int64       deadline_in;       /* of a task only; 0: no deadline */
 } TqOptions;
 
 extern void        tq_options_default(TqOptions *options);

@@ -1,17 +1,16 @@
 /*
  * queue.c
- *		Queues and lanes, as a session knows them.
+ *		Queues and lanes, as cached by a session.
  *
  * A queue is read from its tables at first use, with its lanes, and kept in
- * the session until somebody announces a change (base/catalog.c).  Kept
- * queues are thrown away only by tq_queue_refresh, which every SQL function
- * calls before it looks for a queue, and again where it has waited for a lock:
- * a pointer holds until the next refresh.
+ * the session until a change is announced (base/catalog.c).  Only
+ * tq_queue_refresh discards cached queues.  Every SQL function calls it before
+ * it looks up a queue, and again after waiting for a lock.  A pointer to a
+ * queue is valid until the next refresh.
  *
- * A lane is a set of tags in use in a queue.  Its number is a hash that
- * producers compute, so they need not ask each other; a row is written when
- * a producer does not know the lane yet, and nothing keeps two of them from
- * writing the same row.
+ * A lane is a set of tags in use in a queue.  Its number is a hash, so
+ * producers compute it without coordination.  A producer that does not know
+ * the lane writes its row; two producers may write the same row.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,12 +52,12 @@ typedef struct IdEntry
 static MemoryContext cache_context = NULL;
 static HTAB         *by_name = NULL;
 static HTAB         *by_id = NULL;
-static TqQueue      *last_found = NULL; /* asked for again and again */
+static TqQueue      *last_found = NULL; /* often looked up again */
 static uint64        cache_generation = 0;
-static TqQueue      *all_queues = NULL; /* the row '*', or its defaults */
-static char        **all_names = NULL;  /* of queues */
+static TqQueue      *all_queues = NULL; /* the row '*', or the defaults */
+static char        **all_names = NULL;  /* names of all queues */
 static int           all_names_count = 0;
-static int           bucket = -1; /* leaf of the archive being filled */
+static int           bucket = -1; /* current leaf of the archive */
 static int           any_ordered = -1;
 
 #define QUEUE_COLUMNS                                                         \
@@ -124,8 +123,8 @@ static void     remember(TqQueue *queue);
 static void     load_all_queues(void);
 
 /*
- * Forget what another session, or this one, has changed.  Called at the
- * beginning of each SQL function, and by submit after it has its lock.
+ * Discard what this or another session has changed.  Called at the beginning
+ * of each SQL function, and by submit after it has taken its lock.
  */
 void
 tq_queue_refresh(void)
@@ -158,7 +157,7 @@ tq_queue_refresh(void)
 	cache_generation = generation;
 }
 
-/* A queue by its name; NULL when there is none. */
+/* A queue by name; NULL if it does not exist. */
 TqQueue *
 tq_queue_find(const char *name)
 {
@@ -189,8 +188,8 @@ tq_queue_by_id(int32 queue_id)
 }
 
 /*
- * The queue that a claim names: current_user may work on it.  NULL when it may
- * be made later; TQ003 when queues are not.
+ * The queue named by a claim, on which current_user has the right to work.
+ * NULL if the queue does not exist but may be created later; else TQ003.
  */
 TqQueue *
 tq_queue_for_claim(const char *name)
@@ -213,8 +212,8 @@ tq_queue_for_claim(const char *name)
 }
 
 /*
- * A worker that asks for a mistyped name would wait for ever.  It is told
- * once, since it may ask again every second.
+ * A worker that claims from a mistyped name would wait for ever.  Raise a
+ * NOTICE once per session, since the worker may repeat the call every second.
  */
 static void
 tell_missing(const char *name)
@@ -232,22 +231,21 @@ tell_missing(const char *name)
 }
 
 /*
- * From here to the end of the transaction drop_queue waits for this
- * transaction, and what the session knows of queues is not older.
+ * Until the end of the transaction taskq_drop_queue() waits for it, and the
+ * cached queues are current.
  */
 void
 tq_queue_lock_insertions(void)
 {
-	/* Taking the lock also reads announcements; what was known may be old. */
+	/* acquiring the lock processes invalidations, so the cache may be stale */
 	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
 	tq_queue_refresh();
 }
 
 /*
- * The queue that a task is submitted to: current_user may, and it is made
- * when it does not exist yet and the settings allow that; for the extension
- * itself no right is needed.  A queue made so belongs to the extension's
- * owner.
+ * The queue to which a task is submitted.  current_user must have the right to
+ * submit, except when the extension itself submits.  A missing queue is
+ * created if the settings allow it; the extension's owner owns it.
  */
 TqQueue *
 tq_queue_for_submit(const char *name, bool by_extension)
@@ -274,7 +272,7 @@ tq_queue_for_submit(const char *name, bool by_extension)
 	return queue;
 }
 
-/* A mistyped name makes a queue that no worker serves. */
+/* A mistyped name creates a queue that no worker serves. */
 static void
 tell_made(const char *name)
 {
@@ -285,9 +283,9 @@ tell_made(const char *name)
 }
 
 /*
- * The queue of a step of an instance that goes on.  One that was dropped since
- * is made again, whatever the setting says: the instance was started with it,
- * and could go on in no other way.
+ * The queue of a step of a live instance.  If it has been dropped since, it is
+ * created again, whatever the setting: the instance was started with it and
+ * could not continue otherwise.
  */
 TqQueue *
 tq_queue_for_step(const char *name)
@@ -318,8 +316,8 @@ make(const char *name)
 }
 
 /*
- * A queue was made, by this transaction or, as it turned out, another one.
- * NULL: that of all queues, or none.
+ * A queue was created, by this transaction or by a concurrent one.  NULL if it
+ * is queue '*' or does not exist.
  */
 TqQueue *
 tq_queue_made(const char *name, bool by_this)
@@ -335,7 +333,7 @@ tq_queue_made(const char *name, bool by_this)
 	return queue;
 }
 
-/* The names of all queues, in order; kept until something changes. */
+/* The names of all queues, sorted; cached until a change. */
 char **
 tq_queue_names(int *count)
 {
@@ -364,7 +362,7 @@ tq_queue_names(int *count)
 	return all_names;
 }
 
-/* What queue '*' says for all queues. */
+/* The options that queue '*' sets for all queues. */
 const TqOptions *
 tq_queue_defaults(void)
 {
@@ -372,8 +370,8 @@ tq_queue_defaults(void)
 }
 
 /*
- * A queue's options as they are by now, for who has read announcements since
- * the call began: the queue itself is kept as it was.
+ * The current options of a queue, for a caller that has processed
+ * invalidations since the call began; the cached queue itself is unchanged.
  */
 const TqOptions *
 tq_queue_options_now(const TqQueue *queue)
@@ -404,7 +402,7 @@ tq_queue_options_now(const TqQueue *queue)
 	return options;
 }
 
-/* Does any queue let tasks wait for others of their key? */
+/* Does any queue have a key policy? */
 bool
 tq_queue_any_ordered(void)
 {
@@ -413,7 +411,7 @@ tq_queue_any_ordered(void)
 	return any_ordered > 0;
 }
 
-/* Neither the queue nor all queues may be paused. */
+/* Is the queue, or queue '*', paused? */
 bool
 tq_queue_is_paused(const TqQueue *queue)
 {
@@ -422,7 +420,7 @@ tq_queue_is_paused(const TqQueue *queue)
 	return tq_queue_paused_until(queue, &until);
 }
 
-/* Is it paused, and how long, as far as can be said now? */
+/* Is it paused, and until when, as far as is known now? */
 bool
 tq_queue_paused_until(const TqQueue *queue, TimestampTz *until)
 {
@@ -449,7 +447,7 @@ tq_queue_lane_id(int32 queue_id, const TqTags *tags)
 }
 
 /*
- * The lane of a set of tags in a queue, announced if it is new.
+ * The lane of a set of tags in a queue; a new lane is announced.
  */
 int64
 tq_queue_lane(TqQueue *queue, const TqTags *tags)
@@ -466,8 +464,9 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 }
 
 /*
- * The same for a finished task that comes back, whose lane may have been
- * removed meanwhile.  It is not refused, and keeps its queue as it is known.
+ * The same for a finished task that becomes live again, whose lane may have
+ * been removed in the meantime.  It is never refused, and the cached queue is
+ * unchanged.
  */
 int64
 tq_queue_lane_again(TqQueue *queue, const TqTags *tags)
@@ -475,7 +474,7 @@ tq_queue_lane_again(TqQueue *queue, const TqTags *tags)
 	int64 lane_id = tq_queue_lane_id(queue->queue_id, tags);
 	Datum args[2] = {Int64GetDatum(lane_id), Int32GetDatum(queue->queue_id)};
 
-	/* from here on it is not removed */
+	/* prevents the lane's removal from here on */
 	LockRelationOid(tq_catalog()->queue_change, RowExclusiveLock);
 	if (!tq_spi_exists(&stmt_has_lane, args))
 		add_lane(queue, lane_id, tags);
@@ -483,9 +482,9 @@ tq_queue_lane_again(TqQueue *queue, const TqTags *tags)
 }
 
 /*
- * TQ009 when the queue has too many sets of tags.  Sets without a live task do
- * not count: the background worker is asked to remove them
- * (maintenance/forget_lane.c).  Until it has, there may be as many again.
+ * Raise TQ009 if the queue has too many sets of tags.  Sets without a live
+ * task do not count: the background worker is asked to remove them
+ * (maintenance/forget_lane.c).  Until then as many again are allowed.
  */
 static void
 check_lanes(const TqQueue *queue)
@@ -516,8 +515,8 @@ add_lane(const TqQueue *queue, int64 lane_id, const TqTags *tags)
 }
 
 /*
- * The lanes of a queue that match the tags; NULL: all.  A session claims with
- * the same tags most of the time, so what was found is kept.
+ * The lanes of a queue that match the tags; NULL matches all.  A session
+ * mostly claims with the same tags, so the result is cached.
  */
 const TqMatch *
 tq_queue_match(const TqQueue *queue, const TqTags *tags)
@@ -553,7 +552,7 @@ is_match_of(const TqMatch *match, const TqTags *tags)
 	return true;
 }
 
-/* In one piece, but for the words. */
+/* Allocated as one chunk, except for the words. */
 static TqMatch *
 make_match(const TqQueue *queue, const TqTags *tags)
 {
@@ -573,7 +572,7 @@ make_match(const TqQueue *queue, const TqTags *tags)
 	{
 		const TqLane *lane = &queue->lanes[i];
 
-		/* sets of tags with one hash are one lane */
+		/* sets of tags with equal hashes share one lane */
 		if ((tags == NULL || tq_arg_tags_subset(&lane->tags, tags)) &&
 			(match->count == 0 ||
 			 match->lanes[match->count - 1] != lane->lane_id))
@@ -582,7 +581,7 @@ make_match(const TqQueue *queue, const TqTags *tags)
 	return match;
 }
 
-/* The leaf of the archive that is being filled. */
+/* The leaf of the archive that is currently filled. */
 int
 tq_queue_bucket(void)
 {
@@ -618,7 +617,7 @@ load(TqStmt *stmt, Datum arg)
 	return queue;
 }
 
-/* A TqQueue from the row that SPI has just read. */
+/* Build a TqQueue from the row that SPI has just read. */
 static TqQueue *
 read_queue(TqSpi *spi)
 {

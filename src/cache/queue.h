@@ -1,6 +1,6 @@
 /*
  * queue.h
- *		Queues and lanes, as a session knows them.
+ *		Queues and lanes, as cached by a session.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,7 +13,7 @@
 
 #define TQ_QUEUE_ALL "*"
 
-/* A TqQueue lives until the next tq_queue_refresh. */
+/* A TqQueue is valid until the next tq_queue_refresh. */
 extern void     tq_queue_refresh(void);
 extern TqQueue *tq_queue_find(const char *name);
 extern TqQueue *tq_queue_by_id(int32 queue_id);

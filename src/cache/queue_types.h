@@ -1,6 +1,6 @@
 /*
  * queue_types.h
- *		A queue and its lanes, as a session knows them.
+ *		A queue and its lanes, as cached by a session.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -25,20 +25,20 @@ typedef struct TqMatch
 	TqTags tags;
 	bool   all; /* whatever the tags */
 	int    count;
-	int64 *lanes; /* rising, different */
+	int64 *lanes; /* ascending, without duplicates */
 } TqMatch;
 
 typedef struct TqQueue
 {
 	int32       queue_id;
 	char       *name;
-	Oid         owner;   /* role; InvalidOid when it is gone */
-	TqOptions   options; /* with the defaults of queue '*' */
+	Oid         owner;   /* role; InvalidOid if it was dropped */
+	TqOptions   options; /* including the defaults of queue '*' */
 	bool        paused;
 	TimestampTz paused_until; /* DT_NOEND: until it is resumed */
 	TqLane     *lanes;
 	int         lane_count;
-	TqMatch    *match; /* of the last claim; NULL: there was none */
+	TqMatch    *match; /* of the last claim, or NULL */
 } TqQueue;
 
 #endif /* TQ_QUEUE_TYPES_H */

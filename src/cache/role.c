@@ -1,15 +1,15 @@
 /*
  * role.c
- *		Roles by number, and rights on queues.
+ *		Numbers of roles, and rights on queues.
  *
- * The role that counts is current_user at the call.  Its rights on a queue
- * are those of every grant to a role whose privileges it has (membership),
- * on this queue or on all.  Superusers, the extension's owner and the
- * queue's owner have all rights.
+ * Rights are checked for current_user at the call.  Its rights on a queue are
+ * those granted, on this queue or on all queues, to any role whose privileges
+ * it has.  Superusers, the extension's owner and the queue's owner have all
+ * rights.
  *
- * Grants are kept for the session until the next announcement of a change,
- * the numbers of roles as long as the extension is the same (base/catalog.c).
- * A number that this transaction made is forgotten when the transaction, or
+ * Grants are cached by the session until the next announced change, and the
+ * numbers of roles as long as the extension is the same (base/catalog.c).  A
+ * number assigned by this transaction is forgotten when the transaction, or
  * the savepoint, rolls back (tq_xact_on_rollback), and when it is prepared.
  *
  * Copyright (c) 2026, the taskq developers
@@ -35,8 +35,8 @@
 
 typedef struct Grant
 {
-	int32 queue_id; /* 0 is all */
-	Oid   role;     /* InvalidOid is PUBLIC */
+	int32 queue_id; /* 0: all queues */
+	Oid   role;     /* InvalidOid: PUBLIC */
 	int   rights;
 } Grant;
 
@@ -52,7 +52,7 @@ static int           grant_count = 0;
 static uint64        grant_generation = 0;
 
 static HTAB  *role_numbers = NULL;
-static uint64 role_identity = 0; /* of the extension whose numbers they are */
+static uint64 role_identity = 0; /* extension that assigned the numbers */
 
 static TqStmt stmt_grants = {
 	"SELECT g.queue_id, r.oid, g.rights"
@@ -62,7 +62,9 @@ static TqStmt stmt_grants = {
 static TqStmt stmt_find = {
 	"SELECT role_id FROM taskq.known_role WHERE oid = $1", {OIDOID}};
 
-/* A row that has the number, and is not believed, gets one that no role has */
+/*
+ * Give a row with this OID that is not a known role an OID that no role has.
+ */
 static TqStmt stmt_doubt = {
 	"UPDATE taskq.role r SET oid = (4294967295 - r.role_id)::oid"
 	" WHERE r.oid = $1"
@@ -83,8 +85,8 @@ static void  load_grants(void);
 static int   granted(Oid user, int32 queue_id);
 
 /*
- * The number of a role, made when it has none yet.  That waits for another
- * transaction that is making it, too.
+ * The number of a role, assigned if it has none.  Waits for a concurrent
+ * transaction that is assigning it too.
  */
 int32
 tq_role_intern(Oid role)
@@ -92,7 +94,7 @@ tq_role_intern(Oid role)
 	return number_of(role, true);
 }
 
-/* The same without waiting; 0 when another transaction is making it. */
+/* The same without waiting; 0 if a concurrent transaction is assigning it. */
 int32
 tq_role_intern_now(Oid role)
 {
@@ -131,7 +133,10 @@ number_of(Oid role, bool wait)
 	{
 		Oid table = get_relname_relid("role", tq_catalog()->schema);
 
-		/* to the end of the transaction: only one makes the number */
+		/*
+		 * until the end of the transaction: only one session assigns the
+		 * number
+		 */
 		if (wait)
 			LockDatabaseObject(table, role, 0, ExclusiveLock);
 		else
@@ -161,7 +166,7 @@ number_of(Oid role, bool wait)
 	return role_id;
 }
 
-/* The OID behind a number; InvalidOid if there is none. */
+/* The OID of a role number; InvalidOid if there is none. */
 Oid
 tq_role_oid(int32 role_id)
 {
@@ -180,14 +185,14 @@ tq_role_oid(int32 role_id)
 	return role;
 }
 
-/* Rights of current_user on a queue, a sum of TqRight. */
+/* The rights of current_user on a queue, a bitwise OR of TqRight. */
 int
 tq_role_rights(const TqQueue *queue)
 {
 	return tq_role_rights_of(GetUserId(), queue);
 }
 
-/* And those of another role. */
+/* The same for another role. */
 int
 tq_role_rights_of(Oid user, const TqQueue *queue)
 {
@@ -198,14 +203,14 @@ tq_role_rights_of(Oid user, const TqQueue *queue)
 	return granted(user, queue->queue_id);
 }
 
-/* Rights of current_user on all queues. */
+/* The rights of current_user on all queues. */
 int
 tq_role_rights_all(void)
 {
 	return tq_role_rights_all_of(GetUserId());
 }
 
-/* And those of another role. */
+/* The same for another role. */
 int
 tq_role_rights_all_of(Oid user)
 {
@@ -214,14 +219,14 @@ tq_role_rights_all_of(Oid user)
 	return granted(user, 0);
 }
 
-/* May current_user see everything but what tasks carry? */
+/* May current_user see everything except the contents of tasks? */
 bool
 tq_role_is_monitor(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 }
 
-/* 42501 unless current_user has the right on the queue. */
+/* Raise 42501 unless current_user has the right on the queue. */
 void
 tq_role_require(const TqQueue *queue, TqRight right)
 {
@@ -236,14 +241,14 @@ tq_role_require_all(TqRight right)
 		tq_error_no_right("*", right);
 }
 
-/* Numbers that were made by a transaction are forgotten when it rolls back. */
+/* Numbers assigned by a transaction are forgotten when it rolls back. */
 void
 tq_role_init(void)
 {
 	tq_xact_on_rollback(forget);
 }
 
-/* Forget numbers that a roll-back may have undone. */
+/* Forget numbers whose assignment may have been rolled back. */
 static void
 forget(void)
 {
@@ -309,8 +314,8 @@ load_grants(void)
 }
 
 /*
- * 42501 unless current_user has the right on the task's queue; for one
- * without any right there the task does not exist (TQ002).
+ * Raise 42501 unless current_user has the right on the task's queue.  For a
+ * role without any right on that queue the task does not exist (TQ002).
  */
 void
 tq_role_require_task(const TqQueue *queue, int64 task_id, TqRight right)
@@ -320,5 +325,5 @@ tq_role_require_task(const TqQueue *queue, int64 task_id, TqRight right)
 	if (rights == 0)
 		tq_error_no_such_task(task_id);
 	if ((rights & right) == 0)
-		tq_error_task_right(right);
+		tq_error_task_right(task_id, right);
 }

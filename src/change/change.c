@@ -2,20 +2,21 @@
  * change.c
  *		taskq_change: one atomic change of several tasks and documents.
  *
- * Everything or nothing, and every problem at once.  In this order:
+ * It changes everything or nothing, and reports all problems in one error.
+ * The order is:
  *
  * 1. All entries are read (change_entry.c).
- * 2. Keys, references, rows of tasks and documents are locked
- *	  (change_lock.c): what is tested holds until the transaction ends.
- * 3. What is wrong is collected, from rows that nobody else can change any
- *	  more.  If anything is, the call ends with TQ010 and all of it
- *	  (change_problem.c).
- * 4. Deletes, then updates without a lease, which make room, then those with
- *	  one, by id each; then adds as given, then documents.
+ * 2. Keys, references, rows of tasks and documents are locked (change_lock.c),
+ *    so that what is tested stays valid until the transaction ends.
+ * 3. Problems are collected from rows that no other session can change now.
+ *    If there are any, the call ends with TQ010 and all problems
+ *    (change_problem.c).
+ * 4. Deletes are made, then updates without a lease, which make room, then
+ *    those with one, each in id order; then adds as given, then documents.
  *
- * A task is owned by the worker that holds it, as long as the claim has not
- * ended.  A lease makes an update or an add a claim: it counts, draws a token,
- * and keeps to the limits.
+ * A task is owned by the worker that holds it, until the claim ends.  A lease
+ * turns an update or an add into a claim: it counts as an attempt, gets a
+ * token, and is subject to the limits.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -109,7 +110,7 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_snapshot_renew();
 	tq_change_each(&change, change.by_id, change.by_id_count, find_lost);
 	tq_document_apply(&change);
-	/* limits that had no room, names that came meanwhile */
+	/* limits that were reached, names that were taken in the meantime */
 	tq_change_end_if_any(&change);
 	tq_snapshot_renew();
 	tell(&change, (ReturnSetInfo *) fcinfo->resultinfo);
@@ -118,8 +119,8 @@ taskq_change(PG_FUNCTION_ARGS)
 }
 
 /*
- * Note what is wrong with the tasks, as the call's snapshot sees them; of
- * those that were to be locked, and could not be, that they are not there.
+ * Record the problems with the tasks, as the call's snapshot sees them.  A
+ * task that was to be locked, and could not be, does not exist.
  */
 void
 tq_change_check(TqChange *change, bool locked)
@@ -129,7 +130,7 @@ tq_change_check(TqChange *change, bool locked)
 	tq_change_each(change, change->by_id, change->by_id_count, check_row);
 }
 
-/* Return a task as it is now. */
+/* Return a task in its current state. */
 void
 tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 				 ReturnSetInfo *result)
@@ -144,7 +145,7 @@ tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 	tq_srf_add(result, values, nulls);
 }
 
-/* Adds as given, the others by their ids. */
+/* Keep adds as given, and sort the others by id. */
 void
 tq_change_sort(TqChange *change)
 {
@@ -167,7 +168,7 @@ tq_change_sort(TqChange *change)
 		  tq_change_compare_ids);
 }
 
-/* Nothing to do; one task twice. */
+/* Find misuse: an empty change, or one task twice. */
 static void
 find_misuse(TqChange *change)
 {
@@ -177,8 +178,7 @@ find_misuse(TqChange *change)
 		any = any || (change->entries[i].part != TQ_PART_DEPENDS &&
 					  change->entries[i].part != TQ_PART_DOC_DEPENDS);
 	if (!any)
-		tq_change_problem(change, TQ_PROBLEM_BUGS,
-						  "\"nothing is to be changed\"");
+		tq_change_problem(change, TQ_PROBLEM_BUGS, "\"the change is empty\"");
 	for (int i = 1; i < change->by_id_count; i++)
 	{
 		if (change->by_id[i - 1]->id == change->by_id[i]->id)
@@ -187,7 +187,7 @@ find_misuse(TqChange *change)
 	}
 }
 
-/* Is the task there, in that version, and may it be changed? */
+/* Does the task exist in that version, and may it be changed? */
 static void
 check_row(TqChange *change, TqEntry *entry)
 {
@@ -214,7 +214,7 @@ check_row(TqChange *change, TqEntry *entry)
 		return;
 	}
 	if ((rights & TQ_RIGHT_WORK) == 0)
-		tq_error_task_right(TQ_RIGHT_WORK);
+		tq_error_task_right(entry->id, TQ_RIGHT_WORK);
 	if (entry->part == TQ_PART_DEPENDS)
 		return;
 	if (is_owned_by_other(change, &task))
@@ -227,7 +227,7 @@ check_row(TqChange *change, TqEntry *entry)
 							   tq_state_name((TqState) task.f.state)));
 }
 
-/* Held, and not for longer than the claim lasts. */
+/* Does another worker hold the task, and its claim has not ended? */
 static bool
 is_owned_by_other(const TqChange *change, const TqTask *task)
 {
@@ -246,7 +246,10 @@ is_ours(const TqChange *change, const TqTask *task)
 	return name != NULL && strcmp(name, change->worker) == 0;
 }
 
-/* References that tasks get and others have, or two of them get. */
+/*
+ * Find references that a task gets although another has them, or that two
+ * tasks get.
+ */
 static void
 find_collisions(TqChange *change)
 {
@@ -295,7 +298,10 @@ find_collision(TqChange *change, TqEntry *entry)
 		queue = tq_queue_find(sub->queue_name);
 	else if (entry->locked && tq_row_find(change->call, entry->id, &task))
 		queue = tq_queue_by_id(task.f.queue_id);
-	/* its earlier tasks make way, and then it is seen */
+	/*
+	 * earlier tasks of the key make way first, and the reference is tested
+	 * then
+	 */
 	if (entry->part == TQ_PART_ADDS && sub->insertion != TQ_INSERTION_APPEND)
 		return;
 	if (queue == NULL || (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0 ||
@@ -310,7 +316,7 @@ find_collision(TqChange *change, TqEntry *entry)
 
 /*
  * Does this change take the reference from its holder before it is given?
- * Deletes come before updates, and these before adds.
+ * Deletes come before updates, and updates before adds.
  */
 static bool
 gives_way(const TqChange *change, const TqEntry *entry, int64 holder)
@@ -330,7 +336,7 @@ gives_way(const TqChange *change, const TqEntry *entry, int64 holder)
 				  0)));
 }
 
-/* What was added must not remove what the change depends on. */
+/* An added task must not have removed what the change depends on. */
 static void
 find_lost(TqChange *change, TqEntry *entry)
 {
@@ -341,7 +347,7 @@ find_lost(TqChange *change, TqEntry *entry)
 		tq_change_problem(change, TQ_PROBLEM_DEPENDS, INT64_FORMAT, entry->id);
 }
 
-/* By its owner it is done, else cancelled. */
+/* If its owner deletes it, it is done; otherwise it is cancelled. */
 static void
 delete_task(TqChange *change, TqEntry *entry)
 {
@@ -352,17 +358,17 @@ delete_task(TqChange *change, TqEntry *entry)
 	if (entry->part != TQ_PART_DELETES)
 		return;
 	queue = reread(change, entry->id, &task);
-	tq_step_refuse(&task, "changed by taskq_change()");
+	tq_step_refuse(&task, "change");
 	if (is_ours(change, &task))
 	{
 		move.to = TQ_STATE_DONE;
-		move.wanted = "completed";
+		move.wanted = "complete";
 	}
 	else
 	{
 		move.to = TQ_STATE_CANCELLED;
 		move.reason = TQ_REASON_DELETED;
-		move.wanted = "deleted";
+		move.wanted = "delete";
 	}
 	if (!tq_state_enter(change->call, queue, &task, &move))
 		tq_error_serialization();
@@ -383,8 +389,8 @@ update_with_lease(TqChange *change, TqEntry *entry)
 }
 
 /*
- * A task that is ours and stays so keeps its claim, unless it gets another
- * place in a queue.  All others go back to their queue first.
+ * A task that this worker holds and keeps stays claimed, unless it moves to
+ * another place in a queue.  All others return to their queue first.
  */
 static void
 update_task(TqChange *change, const TqEntry *entry)
@@ -401,7 +407,7 @@ update_task(TqChange *change, const TqEntry *entry)
 	bool  released = false;
 	char *taken = NULL;
 
-	tq_step_refuse(&task, "changed by taskq_change()");
+	tq_step_refuse(&task, "change");
 	if (entry->lease > 0 && !moves && is_ours(change, &task))
 	{
 		(void) tq_update_apply(&task, changes, &due_at);
@@ -434,8 +440,8 @@ update_task(TqChange *change, const TqEntry *entry)
 }
 
 /*
- * Back to its queue, by its owner as if it had not been claimed; when it was
- * to be cancelled false, and it is.
+ * Return the task to its queue; if its owner does this, as if it had not been
+ * claimed.  Returns false if it was asked to stop, and is now cancelled.
  */
 static bool
 release(TqChange *change, int64 task_id)
@@ -446,10 +452,10 @@ release(TqChange *change, int64 task_id)
 	bool     stop = tq_failure_stop_asked(&task);
 
 	move.to = stop ? TQ_STATE_CANCELLED : TQ_STATE_PENDING;
-	move.wanted = "released";
+	move.wanted = "release";
 	move.end = TQ_END_RELEASED;
 	move.due_at = tq_failure_place(&task);
-	/* a claim that is over has been an attempt */
+	/* a claim that has ended counts as an attempt */
 	if (is_ours(change, &task))
 		task.f.attempt = Max(task.f.attempt - 1, 0);
 	if (!tq_state_enter(change->call, queue, &task, &move))
@@ -457,7 +463,7 @@ release(TqChange *change, int64 task_id)
 	return !stop;
 }
 
-/* Claim a task that is pending now. */
+/* Claim a task that is now pending. */
 static void
 own(TqChange *change, const TqEntry *entry)
 {
@@ -498,7 +504,7 @@ add_task(TqChange *change, TqEntry *entry)
 		own(change, entry);
 }
 
-/* A task that is locked, as it is now. */
+/* Read a locked task in its current state. */
 static TqQueue *
 reread(TqChange *change, int64 task_id, TqTask *task)
 {
@@ -512,7 +518,7 @@ reread(TqChange *change, int64 task_id, TqTask *task)
 	return queue;
 }
 
-/* The tasks that were added, then those that were updated. */
+/* Return the tasks that were added, then those that were updated. */
 static void
 tell(TqChange *change, ReturnSetInfo *result)
 {

@@ -1,9 +1,9 @@
 /*
  * change_entry.c
- *		The lists of a change, read.
+ *		Reading the lists of a change.
  *
- * What cannot be an entry at all is an error of its own, whose context names
- * the entry; what is misused is one of the change's problems.
+ * An entry that is malformed raises an error of its own, whose context names
+ * the entry; an entry that is misused is one of the change's problems.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -49,7 +49,7 @@ tq_change_begin(TqChange *change, TqCall *call, char *worker)
 		initStringInfo(&change->problems[i]);
 }
 
-/* All lists; a null pointer is a list that the function does not have. */
+/* Read all lists; a null pointer is a list that the function does not have. */
 void
 tq_change_read(TqChange *change, Jsonb *const *lists)
 {
@@ -62,6 +62,8 @@ tq_change_read(TqChange *change, Jsonb *const *lists)
 		if (!JB_ROOT_IS_ARRAY(lists[part]) || JB_ROOT_IS_SCALAR(lists[part]))
 			tq_error_invalid(tq_change_part_name((TqPart) part),
 							 "must be a list", NULL);
+		tq_arg_check_list(tq_change_part_name((TqPart) part),
+						  JB_ROOT_COUNT(lists[part]));
 		count += JB_ROOT_COUNT(lists[part]);
 	}
 	change->entries = MemoryContextAllocExtended(
@@ -118,7 +120,7 @@ read_entry(TqChange *change, TqPart part, int place, JsonbValue *value)
 	tq_place_end(&reading);
 }
 
-/* A bare id, or {task_id, version}. */
+/* Read a bare id, or {task_id, version}. */
 static void
 read_id(JsonbValue *value, TqEntry *entry)
 {
@@ -152,7 +154,7 @@ read_version(JsonbValue *value, TqEntry *entry)
 		entry->version = tq_json_int8("version", version);
 }
 
-/* A member that is a word; NULL when there is none. */
+/* Return a member that is a string; NULL if there is none. */
 static char *
 word(JsonbValue *value, const char *name, int max)
 {
@@ -166,7 +168,7 @@ word(JsonbValue *value, const char *name, int max)
 	return result;
 }
 
-/* No others than these. */
+/* Refuse members other than these. */
 static void
 check_members(JsonbValue *value, const char *const *allowed, int count)
 {
@@ -195,7 +197,7 @@ check_members(JsonbValue *value, const char *const *allowed, int count)
 	}
 }
 
-/* The arguments of a submit, and lease and skip_existing. */
+/* Read the arguments of a submit, and lease and skip_existing. */
 static void
 read_add(TqChange *change, JsonbValue *value, TqEntry *entry)
 {
@@ -216,7 +218,7 @@ read_add(TqChange *change, JsonbValue *value, TqEntry *entry)
 	if (inner->args[TQ_SUBMIT_QUEUE].isnull)
 		tq_change_bug(change, entry, "has no queue");
 	if (named[TQ_SUBMIT_ON_CONFLICT])
-		tq_error_invalid("on_conflict", "has no meaning in an add",
+		tq_error_invalid("on_conflict", "cannot be used in an add",
 						 "Use skip_existing.");
 	if (inner->args[TQ_SUBMIT_MAX_ATTEMPTS].isnull)
 	{
@@ -227,10 +229,10 @@ read_add(TqChange *change, JsonbValue *value, TqEntry *entry)
 	if (entry->lease > 0 && (entry->sub.suspended || named[TQ_SUBMIT_RUN_AT] ||
 							 named[TQ_SUBMIT_DELAY]))
 		tq_change_bug(change, entry,
-					  "has a lease, and is not to be claimed at once");
+					  "has a lease, but cannot be claimed immediately");
 }
 
-/* task_id, version, lease, and settings of a task. */
+/* Read task_id, version, lease, and settings of a task. */
 static void
 read_update(JsonbValue *value, TqEntry *entry)
 {
@@ -251,12 +253,12 @@ read_update(JsonbValue *value, TqEntry *entry)
 				   entry->changes);
 	if (entry->lease > 0 && (entry->changes->named[TQ_SUBMIT_RUN_AT] ||
 							 entry->changes->named[TQ_SUBMIT_DELAY]))
-		tq_error_invalid("lease", "and run_at exclude each other", NULL);
+		tq_error_invalid("lease", "cannot be combined with run_at", NULL);
 }
 
 /*
- * A document: a bare id, or an object with its id, or with its names; one
- * that is added always with its names.
+ * Read a document: a bare id, or an object with its id or its names; an added
+ * document always has its names.
  */
 static void
 read_doc(JsonbValue *value, TqEntry *entry)
@@ -300,8 +302,8 @@ read_doc(JsonbValue *value, TqEntry *entry)
 	if (doc_id != NULL &&
 		(doc->space != NULL || doc->key != NULL || doc->secondary_key != NULL))
 		tq_error_invalid("doc_id",
-						 "and the names of a document exclude "
-						 "each other",
+						 "cannot be combined with the names of "
+						 "a document",
 						 NULL);
 	if (doc_id == NULL && (doc->space == NULL || doc->key == NULL))
 		tq_error_required(is_add ? "namespace and key"
@@ -314,7 +316,7 @@ read_doc(JsonbValue *value, TqEntry *entry)
 	read_skip(value, entry);
 }
 
-/* content: null takes it away, and what is not named stays. */
+/* Read content: null removes it, and a missing member leaves it unchanged. */
 static void
 read_doc_content(JsonbValue *value, TqEntry *entry)
 {
@@ -326,7 +328,7 @@ read_doc_content(JsonbValue *value, TqEntry *entry)
 		entry->doc->content = JsonbValueToJsonb(content);
 }
 
-/* The object without these members. */
+/* Return the object without these members. */
 static void
 without(JsonbValue *value, const char *const *names, int count,
 		JsonbValue *rest)

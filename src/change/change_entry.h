@@ -1,6 +1,6 @@
 /*
  * change_entry.h
- *		The lists of a change, read.
+ *		Reading the lists of a change.
  *
  * Copyright (c) 2026, the taskq developers
  */

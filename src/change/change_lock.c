@@ -2,11 +2,11 @@
  * change_lock.c
  *		What a change locks, and in which order.
  *
- * Keys are locked, then references, when several are given to tasks or may be
- * taken from them, then the rows of all tasks that are named, or make way for
- * those that are added, in the order of their ids, then documents
- * (document.c): what changes exclusively, what others only depend on shared.
- * So two changes never wait for each other.
+ * First keys are locked; then references, if several are given to tasks or may
+ * be taken from them; then the rows of all tasks that are named or make way
+ * for added ones, in id order; then documents (document.c).  Changed rows are
+ * locked exclusively, and rows that the change only depends on are locked in
+ * share mode.  Two changes therefore never deadlock.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -58,7 +58,7 @@ tq_change_lock_all(TqChange *change)
 	tq_document_lock(change);
 }
 
-/* Of all tasks that are moved, and of those that come. */
+/* Lock the keys of all tasks that are moved or added. */
 static void
 lock_keys(TqChange *change)
 {
@@ -84,7 +84,7 @@ lock_keys(TqChange *change)
 	tq_snapshot_renew();
 }
 
-/* The key that an entry gives to a task, if it has to be locked. */
+/* Get the key that an entry gives to a task, if it must be locked. */
 static bool
 key_of(TqChange *change, const TqEntry *entry, TqKeyName *name)
 {
@@ -107,7 +107,7 @@ key_of(TqChange *change, const TqEntry *entry, TqKeyName *name)
 	return true;
 }
 
-/* Queue and key of a task after an update that changes one of them. */
+/* Get queue and key of a task after an update that changes one of them. */
 static bool
 names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
 			text **key)
@@ -141,9 +141,9 @@ names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
 }
 
 /*
- * The references that the change gives to tasks, and those that it may take
- * from them.  One alone is waited for with nothing locked that others of the
- * same kind wait for.
+ * Lock the references that the change gives to tasks, and those that it may
+ * take from them.  A single one is waited for while nothing is locked that
+ * others of the same kind wait for.
  */
 static void
 lock_references(TqChange *change)
@@ -166,7 +166,7 @@ lock_references(TqChange *change)
 		tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
 }
 
-/* Of the tasks that are named; returns how many. */
+/* Add the references of the named tasks; return their number. */
 static int
 add_held_references(TqChange *change, Bitmapset **names)
 {
@@ -195,8 +195,8 @@ add_held_references(TqChange *change, Bitmapset **names)
 }
 
 /*
- * The tasks that make way for those that are added are locked with the
- * others.  Running ones do not make way.
+ * Tasks that make way for added ones are locked with the others.  Running
+ * tasks do not make way.
  */
 static void
 add_who_makes_way(TqChange *change)
@@ -249,8 +249,8 @@ add_who_makes_way(TqChange *change)
 }
 
 /*
- * Lock the tasks, in the order of their ids: those that others only depend on
- * shared.
+ * Lock the tasks in id order; those that the change only depends on in share
+ * mode.
  */
 void
 tq_change_lock(TqChange *change)

@@ -1,6 +1,6 @@
 /*
  * change_problem.c
- *		What is wrong with a change: all of it, in one error.
+ *		All problems of a change, in one error.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,7 +29,7 @@ static const char *const names[] = {
 
 StaticAssertDecl(lengthof(names) == TQ_PROBLEMS, "every problem has a name");
 
-/* One more, as JSON. */
+/* Add a problem, as JSON. */
 void
 tq_change_problem(TqChange *change, TqChangeProblem which, const char *format,
 				  ...)
@@ -45,7 +45,7 @@ tq_change_problem(TqChange *change, TqChangeProblem which, const char *format,
 	change->any_problem = true;
 }
 
-/* What is wrong with the use of an entry; the words need no escaping. */
+/* Add misuse of an entry; the words need no escaping. */
 void
 tq_change_bug(TqChange *change, const TqEntry *entry, const char *words)
 {
@@ -53,7 +53,7 @@ tq_change_bug(TqChange *change, const TqEntry *entry, const char *words)
 					  tq_change_part_name(entry->part), entry->place, words);
 }
 
-/* Two entries for one task, or one document. */
+/* Add two entries for one task, or one document. */
 void
 tq_change_twice(TqChange *change, const char *what, const TqEntry *a,
 				const TqEntry *b)
@@ -64,7 +64,7 @@ tq_change_twice(TqChange *change, const char *what, const TqEntry *a,
 					  tq_change_part_name(b->part), b->place);
 }
 
-/* A name that somebody has already. */
+/* Add a name that another task or document has already. */
 void
 tq_change_collision(TqChange *change, TqChangeProblem which, const char *name)
 {
@@ -75,7 +75,7 @@ tq_change_collision(TqChange *change, TqChangeProblem which, const char *name)
 	tq_change_problem(change, which, "%s", word.data);
 }
 
-/* TQ010 with all that is wrong. */
+/* Raise TQ010 with all problems, if there are any. */
 void
 tq_change_end_if_any(const TqChange *change)
 {
@@ -92,8 +92,10 @@ tq_change_end_if_any(const TqChange *change)
 		appendStringInfo(&detail, "%s\"%s\": [%s]", i > 0 ? ", " : "",
 						 names[i], change->problems[i].data);
 	appendStringInfoChar(&detail, '}');
-	ereport(ERROR, (errcode(ERRCODE_TQ_CONFLICT),
-					errmsg("the change is not possible as a whole"),
-					errdetail_internal("%s", detail.data),
-					errhint("Nothing was changed; read these tasks again.")));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_CONFLICT), errmsg("could not apply all changes"),
+		 errdetail_internal("%s", detail.data),
+		 errhint(
+			 "Nothing was changed. Read the tasks named in DETAIL again, and retry.")));
 }

@@ -1,6 +1,6 @@
 /*
  * change_problem.h
- *		What is wrong with a change: all of it, in one error.
+ *		All problems of a change, in one error.
  *
  * Copyright (c) 2026, the taskq developers
  */

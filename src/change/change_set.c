@@ -1,10 +1,10 @@
 /*
  * change_set.c
- *		The entries of a change: walked, and found by task or name.
+ *		The entries of a change: loops over them, and search by task or name.
  *
- * Lists of entries are sorted by id (tq_change_compare_ids), those of one
+ * Lists of entries are sorted by id (tq_change_compare_ids), entries of one
  * task in the order in which the caller gave them.  tq_change_each resets its
- * memory context after each entry, so a step must copy what is to outlive it
+ * memory context after each entry, so a step must copy what must survive it
  * into the context of the change.
  *
  * Copyright (c) 2026, the taskq developers
@@ -34,7 +34,9 @@ tq_change_part_name(TqPart part)
 	return names[part];
 }
 
-/* The entry of that id in a list sorted by ids; NULL: there is none. */
+/*
+ * Find the entry with that id in a list sorted by id; NULL if there is none.
+ */
 const TqEntry *
 tq_change_find(TqEntry *const *entries, int count, int64 id)
 {
@@ -53,7 +55,7 @@ tq_change_find(TqEntry *const *entries, int count, int64 id)
 	return low < count && entries[low]->id == id ? entries[low] : NULL;
 }
 
-/* What a step allocates goes with it. */
+/* Memory that a step allocates is released after it. */
 void
 tq_change_each(TqChange *change, TqEntry **entries, int count,
 			   TqChangeStep step)
@@ -78,7 +80,7 @@ tq_change_each(TqChange *change, TqEntry **entries, int count,
 	MemoryContextDelete(one);
 }
 
-/* The reference that a task gets; NULL: none. */
+/* Return the reference that a task gets, or NULL. */
 char *
 tq_change_reference(const TqEntry *entry)
 {
@@ -91,7 +93,7 @@ tq_change_reference(const TqEntry *entry)
 			   : entry->brings;
 }
 
-/* Note the reference that a task keeps when it is moved to another queue. */
+/* Record the reference that a task keeps when it moves to another queue. */
 void
 tq_change_note_brought(TqChange *change)
 {
@@ -121,7 +123,7 @@ tq_change_note_brought(TqChange *change)
 	MemoryContextDelete(one);
 }
 
-/* By id; then in the order of the lists. */
+/* Order by id; then by list order. */
 int
 tq_change_compare_ids(const void *a, const void *b)
 {

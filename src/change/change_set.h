@@ -1,6 +1,6 @@
 /*
  * change_set.h
- *		The entries of a change: walked, and found by task or name.
+ *		The entries of a change: loops over them, and search by task or name.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -26,11 +26,11 @@ typedef enum TqPart
 	TQ_PART_DOC_DELETES,
 	TQ_PART_DOC_DEPENDS,
 	TQ_PARTS,
-	/* not given: a task that makes way for one that is added */
+	/* not given: a task that makes way for an added one */
 	TQ_PART_MAKES_WAY = TQ_PARTS
 } TqPart;
 
-/* Members of TQ010's DETAIL; those of documents only when some are named. */
+/* Members of TQ010's DETAIL; those of documents only if any are named. */
 typedef enum TqChangeProblem
 {
 	TQ_PROBLEM_CHANGES,
@@ -47,33 +47,33 @@ typedef enum TqChangeProblem
 	TQ_PROBLEMS
 } TqChangeProblem;
 
-/* A document, as an entry speaks of it. */
+/* A document, as an entry names it. */
 typedef struct TqDocument
 {
-	char  *space; /* its namespace; NULL: it is called by its id */
+	char  *space; /* its namespace; NULL: named by its id */
 	char  *key;
 	char  *secondary_key;
 	bool   content_named;
-	Jsonb *content; /* NULL: none */
-	/* as it was found, and is locked */
+	Jsonb *content; /* or NULL */
+	/* as found and locked */
 	bool        there;
 	int         rights; /* in its namespace */
 	int64       version;
-	char       *worker; /* NULL: nobody holds it */
+	char       *worker; /* NULL: not held */
 	TimestampTz lease_until;
 } TqDocument;
 
-/* One entry of a list. */
+/* An entry of a list. */
 typedef struct TqEntry
 {
 	TqPart part;
 	int    place;
-	int64  id; /* of an add: of what was made; 0: none */
+	int64  id; /* of an add: the created task, or 0 */
 	bool   has_version;
 	int64  version;
 	int64  lease; /* 0: none */
 	bool   skip_existing;
-	bool   locked; /* the row of a task */
+	bool   locked; /* the row of a task is locked */
 	/* of adds and updates of tasks */
 	FunctionCallInfo inner; /* arguments of a submit */
 	TqSubmission     sub;
@@ -87,15 +87,15 @@ typedef struct TqChange
 {
 	TqCall        *call;
 	char          *worker; /* its name */
-	TqWorker       who;    /* when it takes something */
+	TqWorker       who;    /* if the change claims something */
 	TqEntry       *entries;
 	int            count;
 	bool           takes; /* some task gets a lease */
 	TqEntry      **adds;
 	int            add_count;
-	TqEntry      **by_id; /* all others of tasks */
+	TqEntry      **by_id; /* all other entries of tasks */
 	int            by_id_count;
-	TqEntry      **docs; /* the same of documents */
+	TqEntry      **docs; /* likewise, of documents */
 	int            doc_count;
 	TqEntry      **doc_adds;
 	int            doc_add_count;

@@ -1,17 +1,17 @@
 /*
  * claim_one.c
- *		taskq_claim_one: any one task of some queues, if others stay as they
- *		are.
+ *		taskq_claim_one: claim any one task of some queues, provided that
+ *		others remain as they are.
  *
- * What is depended upon is locked and looked at before anything is claimed;
- * when it is not as it should be, the call fails as a change does, whether
- * there is a task or not.  A call that waits looks without locking as long as
- * there is nothing to claim; it waits no longer when it has locked all, and
- * another one has been faster.
+ * The objects depended upon are locked and checked before anything is claimed;
+ * if one is not as expected, the call fails like a change, whether there is a
+ * task or not.  A call that waits checks without locks as long as there is
+ * nothing to claim; once it has locked everything, and another session has
+ * been faster, it stops waiting.
  *
- * The queues are tried in an order that is drawn: each is the likelier to be
- * the first the more tasks it has.  In a queue the task is any one of the
- * first REACH that could be claimed.
+ * The order of the queues is random: the more tasks a queue has, the more
+ * likely it is first.  In a queue, any one of the first REACH claimable tasks
+ * is chosen.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,7 +43,7 @@
 
 PG_FUNCTION_INFO_V1(taskq_claim_one);
 
-/* A queue, and when it is tried: the least first. */
+/* A queue, and its turn: the lowest one first. */
 typedef struct Turn
 {
 	char  *queue_name;
@@ -58,8 +58,8 @@ typedef struct One
 	TqClaim        claim;
 	Turn          *turns;
 	int            count;
-	bool           leaves; /* the task as it is: its lease would be 0 */
-	bool           lost;   /* somebody was faster, when all was locked */
+	bool           leaves; /* leave the task as it is: its lease would be 0 */
+	bool           lost;   /* another session was faster, after the locks */
 	int64          task_id;
 } One;
 
@@ -116,7 +116,7 @@ taskq_claim_one(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One call, which returns what it finds. */
+/* One call, which returns the task that it finds. */
 static bool
 call_for_one(One *one)
 {
@@ -166,7 +166,7 @@ look(TqWait *wait)
 	tq_lock_scope_end(&scope, found || one->lost);
 	if (found)
 		return TQ_WAIT_FOUND;
-	/* whoever waits on would keep what is depended upon locked */
+	/* a session that continued to wait would keep its dependencies locked */
 	return wait->over || one->lost ? TQ_WAIT_OVER : TQ_WAIT_NO_TASK;
 }
 
@@ -193,7 +193,7 @@ find_one(One *one)
 	return false;
 }
 
-/* TQ010 unless all is as it should be; locked, it stays so. */
+/* Raise TQ010 unless everything is as expected; if locked, it stays so. */
 static void
 check_depends(One *one, bool lock)
 {
@@ -220,8 +220,9 @@ any_is_ready(One *one)
 }
 
 /*
- * A rank that grows with a drawn time, whose mean is the inverse of the
- * number of tasks: the queue of the least one is as if a task had been drawn.
+ * Draw a rank from an exponential distribution whose mean is the inverse of
+ * the number of tasks: the queue with the lowest rank is chosen as if a task
+ * had been drawn.
  */
 static void
 draw_turns(One *one)
@@ -239,7 +240,7 @@ draw_turns(One *one)
 	qsort(one->turns, one->count, sizeof(Turn), compare_turns);
 }
 
-/* What would be claimed is left as it is. */
+/* Choose a task, and leave what would be claimed as it is. */
 static bool
 choose(One *one, const char *queue_name)
 {

@@ -2,18 +2,17 @@
  * document.c
  *		Documents that tasks share.
  *
- * A document is called by its id, or by its namespace, key and secondary key,
- * of which there is one at a time.  It is changed together with tasks, by
- * taskq_change, or claimed with all others of its key.  Who holds it keeps
- * others from changing it until the claim ends; a version is raised by each
- * change.
+ * A document is named by its id, or by its namespace, key and secondary key,
+ * which are unique.  It is changed together with tasks by taskq_change, or
+ * claimed with all others of its key.  The worker that holds it keeps others
+ * from changing it until the claim ends; each change increments its version.
  *
- * A namespace with the name of a queue belongs to those who may work there,
- * every other one to those who may on all queues.
+ * A namespace with the name of a queue is accessible to roles that may work
+ * there, any other namespace to roles that may work on all queues.
  *
- * The names of several documents are locked before any row of one
- * (name_lock.c), rows in the order of their ids, after those of tasks, and new
- * ones are made in the order of their names.
+ * The names of several documents are locked before any of their rows
+ * (name_lock.c), rows in the order of their ids after those of tasks, and new
+ * documents are created in the order of their names.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -144,8 +143,8 @@ static void  tell(Datum ids, ReturnSetInfo *result);
 static int   compare_names(const void *a, const void *b);
 
 /*
- * Find the documents of a change, and lock them in the order of their ids:
- * those that others only depend on shared.
+ * Find the documents of a change, and lock them in id order; those that the
+ * change only depends on in share mode.
  */
 void
 tq_document_lock(TqChange *change)
@@ -167,8 +166,8 @@ tq_document_lock(TqChange *change)
 }
 
 /*
- * Of several documents, whether they are there or come: one that comes waits
- * for those that change another one of its names.
+ * Lock the names of several documents, existing or new: a new document waits
+ * for transactions that change another document of the same name.
  */
 static void
 lock_names(TqChange *change)
@@ -206,7 +205,7 @@ add_name(Bitmapset *names, const char *space, const char *key)
 	return tq_name_lock_add(names, psprintf("%s %s", space, key));
 }
 
-/* Note what is wrong with them. */
+/* Record the problems with the documents. */
 void
 tq_document_check(TqChange *change)
 {
@@ -283,7 +282,7 @@ taskq_claim_docs(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Those that there should be by their ids, new ones by their names. */
+/* Sort existing documents by id, new ones by name. */
 static void
 sort_docs(TqChange *change)
 {
@@ -307,9 +306,9 @@ sort_docs(TqChange *change)
 }
 
 /*
- * Its id, and what current_user may do with it; not locked.  A document on
- * which that role has no right is not told from one that does not exist.
- * Returns its key, or NULL.
+ * Find the document's id, and what current_user may do with it; does not lock
+ * it.  A document on which that role has no right is treated like one that
+ * does not exist.  Returns its key, or NULL.
  */
 static char *
 find(TqEntry *entry)
@@ -347,8 +346,8 @@ find(TqEntry *entry)
 }
 
 /*
- * When it goes away while it is waited for, another one may have come by its
- * names.  Nobody may hold up the documents of others.
+ * If the document is deleted during the wait, another one with its names may
+ * have been created.  A role must not block the documents of others.
  */
 static void
 find_and_lock(TqEntry *entry)
@@ -383,7 +382,7 @@ lock(TqEntry *entry)
 	tq_spi_leave(&spi);
 }
 
-/* What current_user may do with the documents of a namespace. */
+/* Return what current_user may do with the documents of a namespace. */
 static int
 rights_in(const char *space)
 {
@@ -400,7 +399,7 @@ require_work(const char *space, int rights)
 						  TQ_RIGHT_WORK);
 }
 
-/* Is it there, in that version, and may it be changed? */
+/* Does it exist in that version, and may it be changed? */
 static void
 check(TqChange *change, TqEntry *entry)
 {
@@ -421,7 +420,10 @@ check(TqChange *change, TqEntry *entry)
 						  entry->id);
 }
 
-/* By its id, or by its names when that is all that is known. */
+/*
+ * Report a missing document by its id, or by its names if only these are
+ * known.
+ */
 static void
 missing(TqChange *change, const TqEntry *entry)
 {
@@ -437,7 +439,7 @@ missing(TqChange *change, const TqEntry *entry)
 						  name_of(entry->doc));
 }
 
-/* Another one of its names, there or among those that come? */
+/* Is there another document with its names, existing or new? */
 static void
 check_add(TqChange *change, TqEntry *entry, const TqEntry *before)
 {
@@ -456,7 +458,7 @@ check_add(TqChange *change, TqEntry *entry, const TqEntry *before)
 						  name_of(entry->doc));
 }
 
-/* As large as a payload in the queue of that name. */
+/* The limit is that of a payload in the queue with that name. */
 static void
 check_size(const TqDocument *doc)
 {
@@ -465,8 +467,8 @@ check_size(const TqDocument *doc)
 											 : tq_queue_defaults();
 
 	if (doc->content != NULL && VARSIZE(doc->content) > options->max_payload)
-		tq_error_too_large("content", VARSIZE(doc->content),
-						   options->max_payload);
+		tq_error_max_payload("content", VARSIZE(doc->content),
+							 options->max_payload);
 }
 
 static bool
@@ -517,7 +519,7 @@ update(const TqChange *change, const TqEntry *entry)
 	run(&stmt_update, args, nulls, SPI_OK_UPDATE, 1);
 }
 
-/* False when another one has its names. */
+/* Returns false if another document has its names. */
 static bool
 add(const TqChange *change, TqEntry *entry)
 {
@@ -534,7 +536,10 @@ add(const TqChange *change, TqEntry *entry)
 	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) > 0;
 }
 
-/* With a lease it is the caller's, without nobody's: worker, lease_until. */
+/*
+ * With a lease it belongs to the caller, without one to no worker: worker,
+ * lease_until.
+ */
 static void
 hold(const TqChange *change, const TqEntry *entry, Datum *args, bool *nulls)
 {
@@ -544,7 +549,7 @@ hold(const TqChange *change, const TqEntry *entry, Datum *args, bool *nulls)
 	nulls[0] = nulls[1] = entry->lease == 0;
 }
 
-/* Their ids. */
+/* Lock the documents of the key; return their ids. */
 static Datum
 lock_docs_of_key(Datum space, Datum key)
 {
@@ -571,7 +576,7 @@ lock_docs_of_key(Datum space, Datum key)
 	return PointerGetDatum(ids);
 }
 
-/* Have documents of the key come while others of it were waited for? */
+/* Have documents been added to the key during the wait for others of it? */
 static bool
 are_more(Datum space, Datum key, Datum ids)
 {
@@ -584,7 +589,7 @@ are_more(Datum space, Datum key, Datum ids)
 	return more;
 }
 
-/* TQ010, and who holds what, when somebody else holds some. */
+/* Raise TQ010 with the holders if other workers hold some of them. */
 static void
 require_free(Datum ids, Datum worker)
 {
@@ -599,13 +604,13 @@ require_free(Datum ids, Datum worker)
 	if (detail != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_TQ_CONFLICT),
-				 errmsg("documents of the key are held by others"),
+				 errmsg("documents of the key are leased by another worker"),
 				 errdetail_internal("%s", detail),
-				 errhint("Nothing was claimed; claim again when they have "
-						 "been given back, or their leases have ended.")));
+				 errhint("Nothing was claimed. Claim again when they have "
+						 "been released, or their leases have expired.")));
 }
 
-/* Hold them all, or give back those that are held. */
+/* Hold them all, or release those that are held. */
 static void
 take(Datum ids, Datum worker, int64 lease)
 {

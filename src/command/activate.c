@@ -1,13 +1,13 @@
 /*
  * activate.c
- *		Which database this is: taskq_activate(), taskq_version(), and what
- *		the test build shows of shared memory.
+ *		taskq_activate(), taskq_version(), and the functions of the test build
+ *		that show shared memory.
  *
- * A copy does nothing by itself until it is activated.  It is one when
- * taskq.instance does not have exactly one row, with this database's OID.
- * A dump brings its own row; but since restoring may load others before it,
- * in several sessions, any COPY into a table of the extension changes the
- * row that is here.
+ * Background processing is off in a copy of a database until a superuser
+ * activates the copy.  A database is a copy unless taskq.instance has exactly
+ * one row and that row has the database's OID.  A dump brings its own row.
+ * Since a restore may load other rows before that one, in several sessions,
+ * any COPY into a table of the extension changes the row that is present.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -50,7 +50,10 @@ static TqStmt stmt_new_instance = {
 	" VALUES (gen_random_uuid(), $1, $2)",
 	{OIDOID, TIMESTAMPTZOID}};
 
-/* Where it is no copy, a number without a role is that of a dropped one. */
+/*
+ * If this database is not a copy, a number whose role is missing belongs to a
+ * dropped role.
+ */
 static TqStmt stmt_roles_gone = {
 	"UPDATE taskq.role r SET gone = true"
 	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
@@ -60,9 +63,9 @@ static TqStmt stmt_roles_gone = {
 	{OIDOID}};
 
 /*
- * Numbers of roles in a copy are those of another cluster.  A name that
- * exists here is that role (of two rows with one name, the newest); others
- * get a number that no role has, one for each.
+ * Role numbers in a copy are those of another cluster.  If a role of the same
+ * name exists here, it takes the number (of two rows with one name, the newer
+ * one); each other row gets a number of its own that no role has.
  */
 static TqStmt stmt_forget_roles = {
 	"UPDATE taskq.role SET oid = (4294967295 - role_id)::oid"};
@@ -80,7 +83,7 @@ static TqStmt stmt_find_roles = {
 	"                     WHERE o.name = r.name AND NOT o.gone)"};
 
 /*
- * Numbers go on above those that are there: a dump brings its sequences, but
+ * Move the sequences past the numbers in use: a dump brings its sequences, but
  * logical replication does not.
  */
 #define RAISE_SEQUENCE(seq, column, relation)                                 \
@@ -108,7 +111,10 @@ static TqStmt stmt_raise_task_ids = {
 	" WHERE m - $1 > 0 AND m - $1 >= s.last_value",
 	{INT8OID, INT8OID}};
 
-/* Above what the database that this one follows may have given out. */
+/*
+ * Move past any token that the database that this one follows may have handed
+ * out.
+ */
 static TqStmt stmt_raise_tokens = {
 	"SELECT setval('taskq.token_bound_seq',"
 	"              greatest(b.last_value, t.m, a.m) + $1)"
@@ -133,8 +139,11 @@ taskq_activate(PG_FUNCTION_ARGS)
 
 	PreventCommandIfReadOnly("taskq_activate()");
 	if (!superuser())
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-						errmsg("must be superuser to activate a copy")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to activate taskq in this database"),
+			 errhint("Must be superuser.")));
 	args[0] = ObjectIdGetDatum(MyDatabaseId);
 	args[1] = TimestampTzGetDatum(tq_clock_wall());
 	tq_spi_enter(&spi);
@@ -148,7 +157,7 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_grant_execute_again();
 	tq_catalog_announce_identity();
 
-	/* Tasks may have come without a word to shared memory. */
+	/* Tasks may have arrived without an entry in shared memory. */
 	tq_xact_note(TQ_NOTE_ROWS_CHANGED, 0);
 	tq_xact_note(TQ_NOTE_VISIT, 0);
 	PG_RETURN_VOID();
@@ -170,8 +179,9 @@ raise_sequences(void)
 }
 
 /*
- * Rows have been loaded past all that sessions and shared memory know.  From
- * the commit on this database is a copy; true unless it was one before.
+ * Rows have been loaded without the knowledge of sessions and shared memory.
+ * Once this commits, the database is a copy.  Returns true unless it was one
+ * before.
  */
 bool
 tq_activate_rows_loaded(void)
@@ -185,9 +195,10 @@ tq_activate_rows_loaded(void)
 	if (marked)
 		ereport(
 			NOTICE,
-			(errmsg("rows of taskq were loaded: this database is a copy now"),
+			(errmsg(
+				 "taskq data was loaded with COPY, so this database is now marked as a copy"),
 			 errhint(
-				 "Nothing happens by itself here until taskq_activate() is called.")));
+				 "Background processing is disabled until a superuser calls taskq_activate().")));
 	return marked;
 }
 

@@ -1,20 +1,20 @@
 /*
  * await.c
- *		Waiting for an end: CALL taskq_await, CALL taskq_call, and what
- *		flow/view/await_workflow.c builds on.
+ *		Waiting for the end of a task: CALL taskq_await, CALL taskq_call, and
+ *		the base of flow/view/await_workflow.c.
  *
- * Between two looks the session sleeps, and holds neither a snapshot nor
- * anything else that keeps vacuum from its work: each look is a transaction
- * of its own, which is committed before the sleep.  So all are procedures
- * that must be able to commit; inside a transaction block, or in one that has
- * written, they raise 25001.
+ * Each check is a transaction of its own, which commits before the session
+ * sleeps.  A sleeping session therefore holds no snapshot and nothing else
+ * that holds back vacuum.  For this reason all of these are procedures that
+ * must be able to commit; inside a transaction block, or in a transaction that
+ * has written, they raise 25001.
  *
- * Whoever ends a task tells it at commit (shared/waiter.c), and says in which
- * state the task is, for it may leave no other trace: not with retention
- * none.  What became of a task that is gone, and of whose end nobody has
- * told, is not known: then the state is null.
+ * A transaction that ends a task reports the end at commit (shared/waiter.c),
+ * including the task's final state, because the task may leave no other trace:
+ * with retention none it is deleted.  If a task is gone and its end was not
+ * reported, its fate is unknown and the state is null.
  *
- * On a standby, where nobody tells, there is a look once a second.
+ * A standby receives no such reports, so a session there checks once a second.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -40,7 +40,7 @@
 PG_FUNCTION_INFO_V1(taskq_await);
 PG_FUNCTION_INFO_V1(taskq_call);
 
-/* Results, from the first INOUT argument that tells what became of it. */
+/* Results, from the first INOUT argument that describes the outcome. */
 typedef enum ResultColumn
 {
 	RESULT_STATE,
@@ -49,10 +49,10 @@ typedef enum ResultColumn
 	RESULTS
 } ResultColumn;
 
-/* A task that is awaited, and what has become of it. */
+/* An awaited task and its outcome. */
 typedef struct AwaitedTask
 {
-	TqAwait       await; /* first: looks get its address */
+	TqAwait       await; /* first: the check gets its address */
 	TqTaskOutcome outcome;
 } AwaitedTask;
 
@@ -99,8 +99,8 @@ taskq_call(PG_FUNCTION_ARGS)
 }
 
 /*
- * Look, and sleep until that is told to have ended which this session may
- * just have made.  False: time is up.
+ * Check, and sleep until the end of the task or instance is reported; this
+ * session may have created it just now.  Returns false if time ran out.
  */
 bool
 tq_await_end(TqAwait *await, int64 timeout)
@@ -121,7 +121,7 @@ tq_await_end(TqAwait *await, int64 timeout)
 	return answer == TQ_WAIT_FOUND;
 }
 
-/* One look, and the end of its transaction. */
+/* Check once, and commit. */
 static TqWaitResult
 look(TqWait *wait)
 {
@@ -138,7 +138,7 @@ look(TqWait *wait)
 	return ended ? TQ_WAIT_FOUND : TQ_WAIT_NO_TASK;
 }
 
-/* Before the first look: it may end before that. */
+/* Register before the first check, since it may end before that. */
 static void
 enter(TqAwait *await)
 {
@@ -174,7 +174,7 @@ look_at_task(TqAwait *await)
 	return !found || !TQ_STATE_IS_LIVE(seen.state);
 }
 
-/* The INOUT arguments; the first is the task's number, if it is given. */
+/* The INOUT arguments; the first one is the task's id, if it is given. */
 static Datum
 make_row(FunctionCallInfo fcinfo, int64 task_id, const TqTaskOutcome *outcome)
 {

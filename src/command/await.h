@@ -1,6 +1,6 @@
 /*
  * await.h
- *		Waiting for an end.
+ *		Waiting for the end of a task or of a workflow.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,21 +9,22 @@
 
 #include "datatype/timestamp.h"
 
-#define TQ_AWAIT_TIMEOUT (30 * USECS_PER_SEC) /* when none is given */
+#define TQ_AWAIT_TIMEOUT (30 * USECS_PER_SEC) /* if not given */
 
-/* What is awaited: a task, or an instance of a workflow. */
+/* A task or workflow instance that is awaited. */
 typedef struct TqAwait
 {
 	int64 id;
-	bool  known; /* it is, or was, there, and may be seen */
+	bool  known; /* it exists or existed, and may be read */
 	/*
-	 * One look, in a transaction of its own, without a snapshot; an error
-	 * when it is not known and not to be seen.  True: it has ended, or is
-	 * gone; tq_waiter_ended tells how it ended, if anybody has told.
+	 * Check once, in a transaction of its own, without a snapshot.  Raises an
+	 * error if the object does not exist or the caller may not read it.
+	 * Returns true if it has ended or is gone; tq_waiter_ended returns the
+	 * final state if that was reported.
 	 */
 	bool (*look)(struct TqAwait *await);
-	MemoryContext home; /* for what looks leave behind; set by tq_await_end */
-	bool          entered; /* the same */
+	MemoryContext home;    /* for results of checks; set by tq_await_end */
+	bool          entered; /* likewise */
 } TqAwait;
 
 extern bool tq_await_end(TqAwait *await, int64 timeout);

@@ -1,12 +1,12 @@
 /*
  * bulk.c
- *		The end of many attempts in one call: taskq_complete_many,
- *		taskq_decide_many, taskq_extend_many, taskq_complete_and_claim.
+ *		End many attempts in one call: taskq_complete_many, taskq_decide_many,
+ *		taskq_extend_many, taskq_complete_and_claim.
  *
- * Tasks are written in the order of their ids, so that two calls never wait
- * for each other in a ring, and told in the order of the caller.  What is
- * wrong with one task stands in its row; with strict the call fails when
- * anything is (TQ010), names every problem, and changes nothing.
+ * Tasks are written in the order of their ids, so that two calls cannot
+ * deadlock, and returned in the caller's order.  A problem with one task is
+ * reported in its row.  With strict, any problem fails the call (TQ010): the
+ * error names all problems and nothing is changed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -40,24 +40,27 @@ PG_FUNCTION_INFO_V1(taskq_complete_and_claim);
 /* One task of a list. */
 typedef struct Entry
 {
-	int         place; /* in the caller's list */
+	int         place; /* index in the caller's list */
 	int64       task_id;
 	int64       token;
 	TqDecision *decision;
-	int         problem; /* SQLSTATE, 0: none */
-	TqState     state;   /* after it */
-	bool        cancel;  /* was it asked to stop? */
+	int         problem; /* SQLSTATE, or 0 */
+	TqState     state;   /* the new state */
+	bool        cancel;  /* was the worker asked to stop? */
 } Entry;
 
 typedef struct EntryList
 {
-	const char *name;  /* of the argument */
-	Entry      *items; /* in the order of ids */
+	const char *name;  /* name of the argument */
+	Entry      *items; /* in id order */
 	int         count;
-	int         ahead; /* so many have been looked for together */
+	int         ahead; /* number of items prefetched */
 } EntryList;
 
-/* Ids at most that far apart are looked for together, and so many. */
+/*
+ * Prefetch ids together that are at most this far apart, and at most this
+ * many.
+ */
 #define MAX_GAP 8
 #define MAX_AHEAD 64
 
@@ -126,7 +129,7 @@ taskq_extend_many(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		/* the same task again: it is as it was left */
+		/* the same task again: read the row that this call has just written */
 		if (i > 0 && item->task_id == list.items[i - 1].task_id)
 			tq_snapshot_renew();
 		look_ahead(&call, &list, i);
@@ -180,7 +183,7 @@ taskq_complete_and_claim(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* task_ids, tokens, and results of completions. */
+/* Read task_ids, tokens, and the results of completions. */
 static void
 read_lists(FunctionCallInfo fcinfo, EntryList *list, bool with_results)
 {
@@ -209,6 +212,8 @@ read_lists(FunctionCallInfo fcinfo, EntryList *list, bool with_results)
 			ereport(ERROR,
 					(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 					 errmsg("results must be a one-dimensional array")));
+		tq_arg_check_list("results",
+						  ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)));
 		deconstruct_array(array, JSONBOID, -1, false, TYPALIGN_INT, &results,
 						  &result_nulls, &results_count);
 		if (results_count != list->count)
@@ -247,6 +252,7 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 		tq_error_required("decisions");
 	if (!JB_ROOT_IS_ARRAY(doc) || JB_ROOT_IS_SCALAR(doc))
 		tq_error_invalid("decisions", "must be a list of objects", NULL);
+	tq_arg_check_list("decisions", JB_ROOT_COUNT(doc));
 	list->items = palloc0(sizeof(Entry) * (JB_ROOT_COUNT(doc) + 1));
 	list->count = list->ahead = 0;
 	list->name = "decisions";
@@ -268,7 +274,7 @@ read_decisions(FunctionCallInfo fcinfo, EntryList *list)
 	sort_items(list);
 }
 
-/* One object of the list. */
+/* Read one object of the list. */
 static void
 read_decision(JsonbValue *entry, Entry *item)
 {
@@ -338,7 +344,7 @@ read_decision(JsonbValue *entry, Entry *item)
 	check_decision(item, has_task, has_token, outcome);
 }
 
-/* What each outcome needs, and what it does not take. */
+/* Check which members the outcome requires and which it does not accept. */
 static void
 check_decision(Entry *item, bool has_task, bool has_token, const char *outcome)
 {
@@ -402,8 +408,8 @@ check_decision(Entry *item, bool has_task, bool has_token, const char *outcome)
 }
 
 /*
- * End each attempt, and return (task_id, ok, error_code), and the new state
- * when the result has a column for it.
+ * End each attempt, and return (task_id, ok, error_code), and the new state if
+ * the result has a column for it.
  */
 static void
 decide_and_tell(FunctionCallInfo fcinfo, const char *function, EntryList *list,
@@ -434,7 +440,7 @@ decide_and_tell(FunctionCallInfo fcinfo, const char *function, EntryList *list,
 	}
 }
 
-/* End each attempt as decided, and note what could not be done. */
+/* End each attempt as decided, and record the problems. */
 static void
 decide_all(TqCall *call, EntryList *list)
 {
@@ -452,7 +458,9 @@ decide_all(TqCall *call, EntryList *list)
 
 		CHECK_FOR_INTERRUPTS();
 		place.index = item->place;
-		/* ended by the one before, whether that was right or not */
+		/*
+		 * the decision before has ended this task, whether it was valid or not
+		 */
 		if (i > 0 && item->task_id == list->items[i - 1].task_id)
 			tq_snapshot_renew();
 		look_ahead(call, list, i);
@@ -466,11 +474,11 @@ decide_all(TqCall *call, EntryList *list)
 	MemoryContextDelete(one);
 }
 
-/* All instances of workflows, then all keys, before all tasks. */
+/* Lock all workflow instances, then all keys, before any task. */
 static void
 lock_ahead(TqCall *call, const EntryList *list)
 {
-	/* whoever is asked to stop, and does not complete, fails */
+	/* a task that is asked to stop and does not complete fails */
 	static const TqInstanceLockKind locks[] = {
 		[TQ_FINISH_COMPLETE] = TQ_FLOW_LOCK_END,
 		[TQ_FINISH_FAIL] = TQ_FLOW_LOCK_FAILURE,
@@ -498,7 +506,7 @@ lock_ahead(TqCall *call, const EntryList *list)
 	pfree(ids);
 }
 
-/* Tasks that were claimed together often have ids close to each other. */
+/* Prefetch: tasks that were claimed together often have neighbouring ids. */
 static void
 look_ahead(TqCall *call, EntryList *list, int at)
 {
@@ -527,7 +535,7 @@ count_problems(const EntryList *list)
 	return count;
 }
 
-/* TQ010 with every problem, in the caller's order. */
+/* Raise TQ010 with every problem, in the caller's order. */
 static void
 raise_conflict(const EntryList *list)
 {
@@ -550,17 +558,15 @@ raise_conflict(const EntryList *list)
 	appendStringInfoString(&detail, "]}");
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_CONFLICT),
-			 errmsg_plural("%d task of the list could not be changed",
-						   "%d tasks of the list could not be changed", count,
-						   count),
+			 errmsg("could not change %d of the listed tasks", count),
 			 errdetail_internal("%s", detail.data),
-			 errhint("Nothing was changed; drop the work of tasks that are "
-					 "not held any more.")));
+			 errhint("Nothing was changed. Discard the work of tasks that are "
+					 "no longer held.")));
 }
 
 /*
- * The error of the first problem, with all that have it: nothing is done
- * unless everything is.
+ * Raise the error of the first problem for all tasks that have it; nothing is
+ * done unless the whole list can be done.
  */
 static void
 raise_lease_lost(const EntryList *list)
@@ -588,19 +594,19 @@ raise_lease_lost(const EntryList *list)
 		ERROR,
 		(errcode(problem),
 		 problem == ERRCODE_TQ_LEASE_LOST
-			 ? errmsg_plural("%d task is not held under its token",
-							 "%d tasks are not held under their tokens", count,
+			 ? errmsg_plural("claim on %d task is no longer valid",
+							 "claims on %d tasks are no longer valid", count,
 							 count)
 		 : problem == ERRCODE_TQ_TOO_LARGE
 			 ? errmsg_plural("%d result is too large",
 							 "%d results are too large", count, count)
-			 : errmsg_plural("%d task cannot be completed",
-							 "%d tasks cannot be completed", count, count),
+			 : errmsg_plural("cannot complete %d task",
+							 "cannot complete %d tasks", count, count),
 		 errdetail_internal("%s", detail.data),
 		 problem == ERRCODE_TQ_TOO_LARGE
-			 ? errhint("Nothing was done, and the tasks are still held: "
-					   "give smaller results, or fail the tasks.")
-			 : errhint("Nothing was done; drop the work of these tasks.")));
+			 ? errhint("Nothing was done, and the tasks are still held. "
+					   "Return smaller results, or fail the tasks.")
+			 : errhint("Nothing was done. Discard the work of these tasks.")));
 }
 
 static void
@@ -609,7 +615,7 @@ sort_items(EntryList *list)
 	qsort(list->items, list->count, sizeof(Entry), compare_items);
 }
 
-/* Pointers to the items in the caller's order. */
+/* Return pointers to the items in the caller's order. */
 static Entry **
 in_order(const EntryList *list)
 {

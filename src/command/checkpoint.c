@@ -1,12 +1,11 @@
 /*
  * checkpoint.c
- *		The checkpoints that a step has made, the last ones of them:
- *		taskq_checkpoints.
+ *		taskq_checkpoints: the most recent checkpoints of a step.
  *
- * A task has its newest checkpoint, whole.  Of a step of a workflow there is
- * a list besides, in a part of taskq.large: when it made one, in which
- * attempt, how large it was, and of its members cursor and items those that
- * are small.  A plain task has none, and costs nothing.
+ * A task keeps its newest checkpoint in full.  A step of a workflow also keeps
+ * a list of them, in a part of taskq.large: for each checkpoint its time,
+ * attempt and size, and its members cursor and items if they are small.  A
+ * plain task has no such list and pays nothing for it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -30,13 +29,13 @@
 
 PG_FUNCTION_INFO_V1(taskq_checkpoints);
 
-/* The part behind those of columns, and its bit. */
+/* The part after those of columns, and its bit. */
 #define PART "7"
 #define BIT 128
 
-#define MAX_MEMBER 1024 /* bytes of cursor, or items */
+#define MAX_MEMBER 1024 /* bytes of cursor or items */
 
-/* Ten, the newest one last. */
+/* Keeps ten entries, the newest one last. */
 static TqStmt stmt_note = {
 	"INSERT INTO taskq.large AS l (task_id, part, doc)"
 	" VALUES ($1, " PART ", jsonb_build_array(jsonb_build_object("
@@ -57,14 +56,14 @@ static TqStmt stmt_look = {
 
 static bool small_member(Jsonb *checkpoint, const char *name, Datum *value);
 
-/* Before the row is written with a new checkpoint. */
+/* Call before the row is written with a new checkpoint. */
 void
 tq_checkpoint_plan(TqTask *task)
 {
 	task->f.large |= BIT;
 }
 
-/* After that. */
+/* Call after the row is written. */
 void
 tq_checkpoint_note(const TqTask *task, Jsonb *checkpoint)
 {

@@ -1,6 +1,6 @@
 /*
  * checkpoint.h
- *		The checkpoints that a step has made, the last ones of them.
+ *		The most recent checkpoints of a step.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,20 +1,21 @@
 /*
  * claim.c
- *		taskq_claim: tasks are handed out.
+ *		taskq_claim: hand out tasks.
  *
- * The queue is found, the caller's right checked, the name of the worker
- * resolved (worker.c); under the lock for limits (limit.c) dispatch.c finds
- * the tasks and makes them running (tq_state_enter); their rows are returned
- * with what stands in taskq.large.  A claim from all queues of a worker does
- * so with one after the other, each time beginning with the next one.
+ * A claim finds the queue, checks the caller's right and resolves the worker's
+ * name (worker.c).  Under the lock for limits (limit.c), dispatch.c selects
+ * the tasks and sets them to running (tq_state_enter).  Their rows are
+ * returned together with their values in taskq.large.  A worker that claims
+ * from all of its queues does this for one queue after the other, and each
+ * claim starts with the next queue.
  *
- * A claim that waits claims again and again (wait.c), each time with a new
- * snapshot and in a call of its own, whose locks are released if it got
- * nothing: while the session sleeps it holds no lock on a table or index, so
- * that REINDEX and the like need not wait for it, nor producers for them.
- * What the claim would have to write before it claims, it writes only when
- * there is a task, and room for it: else it would have a transaction number as
- * long as it waits.
+ * A claim with wait repeats the claim (wait.c), each time with a new snapshot
+ * and in a call of its own, which releases its locks if it found no task.  A
+ * sleeping session thus holds no lock on a table or index: REINDEX and similar
+ * commands do not wait for it, and producers do not wait for them.  Rows that
+ * must be written before a claim are only written once there is a task and the
+ * limits allow it; otherwise the transaction would be assigned a transaction
+ * id that it keeps as long as it waits.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -70,7 +71,7 @@ enum
 	OUT_COLUMNS = OUT_OF_STEP + TQ_CARRY_COLUMNS
 };
 
-/* A claim from one of all queues. */
+/* A claim from one of the worker's queues. */
 typedef struct OneOfAll
 {
 	TqCall        *call;
@@ -79,7 +80,7 @@ typedef struct OneOfAll
 	const char    *queue_name;
 	ReturnSetInfo *result;
 	int            max_tasks;
-	int            count; /* of tasks that it got */
+	int            count; /* number of tasks claimed */
 } OneOfAll;
 
 /* A claim that waits. */
@@ -166,8 +167,7 @@ tq_claim_max_tasks(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * Claim, and return the tasks as rows of taskq.claimed, and how many they
- * are.
+ * Claim, return the tasks as rows of taskq.claimed, and return their number.
  */
 int
 tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
@@ -178,7 +178,7 @@ tq_claim_run(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 									 : claim_of_all(call, claim, result);
 }
 
-/* Claim again and again, until there is something or time is up. */
+/* Repeat the claim until it finds a task or time runs out. */
 static void
 claim_waiting(Claiming *claiming, int64 span)
 {
@@ -237,7 +237,7 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 		return 0;
 	if (claim->wait != NULL && worker.queues == NULL)
 		tq_wait_open(claim->wait);
-	/* the same order at each look: it is what is waited for */
+	/* the order stays the same while this claim waits */
 	if (!claim->has_turn)
 		claim->turn = tq_liveness_turn(worker.worker_id);
 	claim->has_turn = true;
@@ -255,9 +255,9 @@ claim_of_all(TqCall *call, TqClaim *claim, ReturnSetInfo *result)
 }
 
 /*
- * Claim from one of all queues.  After an error it is claimed from in
- * savepoints, task by task, since rows that were returned cannot be taken
- * back.
+ * Claim from one of the worker's queues.  After an error, claim from that
+ * queue in savepoints, one task at a time, since rows that have been returned
+ * cannot be withdrawn.
  */
 static void
 claim_one_of_all(OneOfAll *one)
@@ -312,7 +312,7 @@ claim_if_possible(OneOfAll *one)
 	TqQueue *queue = tq_queue_find(one->queue_name);
 	bool may = queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_WORK) != 0;
 
-	/* it may be made, and the right granted */
+	/* the queue may be created, and the right granted */
 	if (!may && one->claim->wait != NULL)
 		tq_wait_open(one->claim->wait);
 	if (may && tq_claim_trouble_check(queue, one->worker))
@@ -321,8 +321,9 @@ claim_if_possible(OneOfAll *one)
 }
 
 /*
- * Who claims; false when nothing is claimed: the worker drains, or its name
- * is a new label, which would have to be written, and there is no task yet.
+ * Find the worker.  Returns false if nothing can be claimed: the worker is
+ * draining, or its name is a new label, which would have to be written, and no
+ * task is ready yet.
  */
 static bool
 find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
@@ -346,8 +347,8 @@ find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
 }
 
 /*
- * Would a claim get a task from the queue now?  Writes nothing; if it waits,
- * says what for.
+ * Would a claim from the queue find a task now?  Writes nothing; a claim that
+ * waits records what it waits for.
  */
 bool
 tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
@@ -379,8 +380,8 @@ tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 }
 
 /*
- * Begin to claim from a queue: with the options of the queue and the limit of
- * the worker as they are now.  False when nothing can be claimed.
+ * Begin a claim from a queue, with the current options of the queue and the
+ * current limit of the worker.  Returns false if nothing can be claimed.
  */
 static bool
 begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
@@ -399,7 +400,7 @@ begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
 			return false;
 		TQ_DEBUG_POINT("claim_begun");
 		tq_limit_begin(limit);
-		/* nobody counts while these locks are held */
+		/* no session can start counting while this one holds these locks */
 		tq_queue_refresh();
 		limit->queue = tq_queue_find(queue_name);
 		if (tq_worker_is_current(worker))
@@ -415,7 +416,7 @@ begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
 	}
 }
 
-/* Claim from one queue, on which the caller may work. */
+/* Claim from one queue, on which the caller has the right. */
 static int
 claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 		   const char *queue_name, int max_tasks, ReturnSetInfo *result)
@@ -471,7 +472,7 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 	return count;
 }
 
-/* What the claim says, else what the worker has registered with. */
+/* The tags of the claim, or else those of the worker's registration. */
 const TqTags *
 tq_claim_tags(const TqClaim *claim, const TqWorker *worker)
 {
@@ -479,7 +480,7 @@ tq_claim_tags(const TqClaim *claim, const TqWorker *worker)
 													: &worker->tags;
 }
 
-/* What a waiting claim has got from a queue, or why nothing. */
+/* Record what a waiting claim got from a queue, or why it got no task. */
 static void
 tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
 		  const TqNoTask *no_task, const TqTask *claimed, int count)

@@ -1,6 +1,6 @@
 /*
  * claim.h
- *		Tasks are handed out.
+ *		Claiming tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -17,20 +17,20 @@
 /* The arguments of a claim. */
 typedef struct TqClaim
 {
-	char        *queue_name;  /* NULL: all of the worker's */
-	char        *worker_name; /* NULL: none */
+	char        *queue_name;  /* NULL: all of the worker's queues */
+	char        *worker_name; /* or NULL */
 	int          max_tasks;
 	int64        lease;       /* 0: not given */
-	const int64 *incarnation; /* of the worker; NULL: not given */
+	const int64 *incarnation; /* of the worker, or NULL */
 	TqTags       tags;
 	bool         tags_given;
 	bool         order_given;
 	TqOrder      order;
-	int          reach; /* of order random: among so many; 0: as queues do */
-	int64       *taken; /* the task's id comes here, and no rows; NULL: rows */
-	TqWait      *wait;  /* NULL: it does not wait */
+	int          reach; /* random: of so many; 0: the queue's */
+	int64       *taken; /* NULL: rows; else only the id */
+	TqWait      *wait;  /* NULL: the claim does not wait */
 	bool         has_turn;
-	uint32       turn; /* of all looks of one that waits */
+	uint32       turn; /* of all attempts of a claim that waits */
 } TqClaim;
 
 extern int  tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);

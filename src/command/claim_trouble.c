@@ -1,15 +1,14 @@
 /*
  * claim_trouble.c
- *		Queues from which a claim of all queues cannot claim.
+ *		Queues that a claim from all queues cannot claim from.
  *
- * A worker of all queues passes such a queue over and serves the others.  Its
- * session says so by a WARNING, once a minute for each queue.
+ * A worker of all queues skips such a queue and serves the others.  Its
+ * session reports this with a WARNING, once a minute for each queue.
  *
- * Some causes are seen before anything is tried.  Another error ends the
- * claim that meets it first: a savepoint for every queue would make each
- * claim dearer, and give it a second transaction number.  The session keeps in
- * mind which queue that was, and from then on claims from it in a savepoint,
- * until that has succeeded.
+ * Some causes are detected before the claim.  Any other error ends the first
+ * claim that meets it, since a savepoint for every queue would make each claim
+ * more expensive and assign it a second transaction id.  The session remembers
+ * that queue and claims from it in a savepoint until that has succeeded.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,7 +26,7 @@
 typedef struct Trouble
 {
 	char  name[TQ_MAX_NAME + 1];
-	bool  met_error; /* the last claim from it */
+	bool  met_error; /* in the last claim from it */
 	int64 warn_at;   /* monotonic clock */
 } Trouble;
 
@@ -38,7 +37,10 @@ static void     warn(const char *name, int sqlerrcode, const char *why,
 static Trouble *find_or_make(const char *name);
 static bool     is_of_queue(int sqlerrcode);
 
-/* Can its limits, and the worker's, be kept?  Else it is passed over. */
+/*
+ * Can the limits of the queue and of the worker be enforced?  If not, the
+ * claim skips the queue.
+ */
 bool
 tq_claim_trouble_check(const TqQueue *queue, const TqWorker *worker)
 {
@@ -48,19 +50,20 @@ tq_claim_trouble_check(const TqQueue *queue, const TqWorker *worker)
 	limit.worker_id = worker->worker_id;
 	limit.worker_max = worker->max_running;
 	if (!tq_limit_is_possible(&limit))
-		warn(queue->name, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-			 "its limits need taskq to be preloaded",
-			 "Set shared_preload_libraries = 'taskq' and restart the server.");
+		warn(
+			queue->name, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+			"its limits require taskq to be loaded via \"shared_preload_libraries\"",
+			"Add taskq to \"shared_preload_libraries\" and restart the server.");
 	else if (!tq_limit_has_room(&limit))
 		warn(queue->name, ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-			 "there is no room for counting its tasks",
-			 "Increase taskq.max_counters.");
+			 "all counters for queues and workers with limits are in use",
+			 "Increase \"taskq.max_counters\" and restart the server.");
 	else
 		return true;
 	return false;
 }
 
-/* Did the last claim from the queue end by an error? */
+/* Did the last claim from the queue end with an error? */
 bool
 tq_claim_trouble_met(const char *name)
 {
@@ -70,7 +73,7 @@ tq_claim_trouble_met(const char *name)
 	return trouble != NULL && trouble->met_error;
 }
 
-/* A claim from the queue is ending by an error, or has succeeded. */
+/* Record that a claim from the queue has failed or succeeded. */
 void
 tq_claim_trouble_note(const char *name, bool met_error)
 {
@@ -78,7 +81,7 @@ tq_claim_trouble_note(const char *name, bool met_error)
 		find_or_make(name)->met_error = met_error;
 }
 
-/* A claim from the queue has ended by an error, and its savepoint with it. */
+/* A claim from the queue has failed, and its savepoint is rolled back. */
 void
 tq_claim_trouble_survive(const char *name, ErrorData *error)
 {
@@ -87,7 +90,7 @@ tq_claim_trouble_survive(const char *name, ErrorData *error)
 	warn(name, error->sqlerrcode, error->message, error->hint);
 }
 
-/* The queue is passed over. */
+/* Report that the queue is skipped. */
 static void
 warn(const char *name, int sqlerrcode, const char *why, const char *hint)
 {
@@ -97,10 +100,10 @@ warn(const char *name, int sqlerrcode, const char *why, const char *hint)
 	if (now < trouble->warn_at)
 		return;
 	trouble->warn_at = now + WARNING_PAUSE;
-	ereport(WARNING, (errcode(sqlerrcode),
-					  errmsg("claims of all queues pass over queue \"%s\": %s",
-							 name, why),
-					  hint == NULL ? 0 : errhint("%s", hint)));
+	ereport(WARNING,
+			(errcode(sqlerrcode),
+			 errmsg("claims from all queues skip queue \"%s\": %s", name, why),
+			 hint == NULL ? 0 : errhint("%s", hint)));
 }
 
 static Trouble *
@@ -127,8 +130,8 @@ find_or_make(const char *name)
 }
 
 /*
- * Not when the worker, the transaction or the session is to end, or there is
- * no memory or disk.
+ * False if the worker, the transaction or the session ends, or if memory or
+ * disk space has run out.
  */
 static bool
 is_of_queue(int sqlerrcode)

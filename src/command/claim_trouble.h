@@ -1,6 +1,6 @@
 /*
  * claim_trouble.h
- *		Queues from which a claim of all queues cannot claim.
+ *		Queues that a claim from all queues cannot claim from.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,12 +1,12 @@
 /*
  * dead_letter.c
- *		Copies of tasks that died, for queues with dead_letter_queue.
+ *		Copies of dead tasks, for queues with dead_letter_queue.
  *
- * A hook of engine/state.h tells when a task has died; when the call that
- * moved it ends, a copy is submitted to the other queue, in the same
- * transaction, with a word in its headers on where it comes from.  A copy is
- * marked, and is not copied when it dies itself.  Each copy is made in a
- * savepoint of its own: if that fails, the log says so, and the death stands.
+ * A hook of engine/state.h reports that a task has died.  At the end of the
+ * call that moved it, a copy is submitted to the other queue in the same
+ * transaction; its headers name its origin.  A copy is marked, and is not
+ * copied if it dies itself.  Each copy is submitted in a savepoint of its own:
+ * if that fails, the failure is logged and the task stays dead.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -49,7 +49,7 @@ tq_dead_letter_init(void)
 	tq_call_hooks.dead_letters = copy_all;
 }
 
-/* A task has changed its state. */
+/* Hook: a task has changed its state. */
 static void
 note_death(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 		   const TqMove *move)
@@ -68,7 +68,7 @@ note_death(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	MemoryContextSwitchTo(mine);
 }
 
-/* The call ends, or sees to what follows in workflows. */
+/* Hook: the call ends, or starts to process its workflows. */
 static void
 copy_all(TqCall *call)
 {
@@ -86,14 +86,16 @@ copy_guarded(int64 task_id)
 
 	if (error == NULL)
 		return;
-	/* the caller wants to be stopped, which no copy may hinder */
+	/* the caller wants to stop, and a copy must not prevent that */
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
 		error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
 		ReThrowError(error);
-	ereport(LOG, (errcode(error->sqlerrcode),
-				  errmsg("taskq: no dead letter was made of task " INT64_FORMAT
-						 ": %s",
-						 task_id, error->message)));
+	ereport(
+		LOG,
+		(errcode(error->sqlerrcode),
+		 errmsg("taskq: could not create dead letter for task " INT64_FORMAT
+				": %s",
+				task_id, error->message)));
 	FreeErrorData(error);
 }
 
@@ -118,7 +120,7 @@ copy_one(void *arg)
 	tq_call_end(&call);
 }
 
-/* The task's headers, and where the copy comes from. */
+/* Return the task's headers, with the origin of the copy. */
 static Jsonb *
 origin_headers(TqTask *task, const TqQueue *queue)
 {

@@ -1,6 +1,6 @@
 /*
  * dead_letter.h
- *		Copies of tasks that died.
+ *		Copies of dead tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */

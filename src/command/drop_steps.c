@@ -1,10 +1,10 @@
 /*
  * drop_steps.c
- *		Steps of workflows in a queue that is dropped.
+ *		Workflow steps in a queue that is dropped.
  *
- * They are not taken away as other tasks are: their instances would lose
- * them.  Those that are live are cancelled by tq_state_enter, which may end
- * their instances; all of them stay until their instances go.
+ * Steps are not deleted like other tasks, because their instances need them.
+ * Live steps are cancelled by tq_state_enter, which may end their instances;
+ * all steps remain until their instances are removed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -32,8 +32,8 @@ static void cancel(TqCall *call, int64 task_id);
 static int  wait_no_longer(int patience_ms);
 
 /*
- * Cancel the live steps of a queue, with all that follows from that; 55P03
- * when somebody has to be waited for longer than patience_ms.
+ * Cancel the live steps of a queue, with all consequences.  Raises 55P03 if
+ * another transaction would have to be waited for longer than patience_ms.
  */
 void
 tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
@@ -62,7 +62,7 @@ tq_drop_steps(TqCall *call, int32 queue_id, int patience_ms)
 	pfree(ids);
 }
 
-/* It may have ended by itself. */
+/* The step may have ended in the meantime. */
 static void
 cancel(TqCall *call, int64 task_id)
 {
@@ -81,7 +81,7 @@ cancel(TqCall *call, int64 task_id)
 	} while (!tq_manage_try(call, queue, &task, &wish));
 }
 
-/* Until AtEOXact_GUC is called with what this returns. */
+/* Effective until AtEOXact_GUC is called with the returned level. */
 static int
 wait_no_longer(int patience_ms)
 {

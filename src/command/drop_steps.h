@@ -1,6 +1,6 @@
 /*
  * drop_steps.h
- *		Steps of workflows in a queue that is dropped.
+ *		Workflow steps in a queue that is dropped.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,13 +1,14 @@
 /*
  * finish.c
- *		The end of an attempt: complete, fail, release, suspend, filter;
- *		and what a worker says while it holds a task.
+ *		The end of an attempt (complete, fail, release, suspend, filter), and
+ *		what a worker reports while it holds a task.
  *
  * Every function takes (task_id, token) and raises TQ001 unless the task is
- * running under that token, seen with a fresh snapshot and written against
- * just that version of the row.  So a stale worker changes nothing, whatever
- * happens at the same time.  The forms for many tasks (bulk.c) do the same
- * with each, and get what is wrong with one as an SQLSTATE.
+ * running under that token.  The task is read with a new snapshot, and the
+ * write applies only to the version of the row that was read.  A stale worker
+ * therefore changes nothing, no matter what happens concurrently.  The
+ * functions for many tasks (bulk.c) do the same for each task, and get a
+ * problem with one task as an SQLSTATE.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -190,8 +191,8 @@ taskq_checkpoint(PG_FUNCTION_ARGS)
 }
 
 /*
- * End the attempt of one task as decided.  When that is not possible the
- * error is raised, or its SQLSTATE returned; 0: done.
+ * End the attempt of one task as decided.  If that is not possible, raise the
+ * error or return its SQLSTATE; return 0 on success.
  */
 int
 tq_finish_decide(TqCall *call, int64 task_id, int64 token,
@@ -221,8 +222,9 @@ tq_finish_decide(TqCall *call, int64 task_id, int64 token,
 }
 
 /*
- * Hold a task until now + lease; 0 means the task's or the queue's lease,
- * and leaves one alone that is held as long as its worker lives.  As above.
+ * Extend the lease of a task to now + lease.  If lease is 0, use the lease of
+ * the task or of the queue; a task that is held as long as its worker lives is
+ * left alone.  Errors as above.
  */
 int
 tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
@@ -250,7 +252,7 @@ tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
 	return 0;
 }
 
-/* TQ009 for the detail of an error. */
+/* Raise TQ009 if the detail of an error is too large. */
 void
 tq_finish_check_detail(Jsonb *detail)
 {
@@ -272,8 +274,8 @@ decide(FunctionCallInfo fcinfo, const char *function,
 }
 
 /*
- * Read the task; TQ001 unless it is running under the token, in the same
- * words for a caller without any right on its queue.
+ * Read the task.  Raises TQ001 unless it is running under the token, with the
+ * same message if the caller has no right on its queue.
  */
 static int
 hold(TqCall *call, int64 task_id, int64 token, bool raise, TqQueue **queue,
@@ -297,7 +299,7 @@ hold(TqCall *call, int64 task_id, int64 token, bool raise, TqQueue **queue,
 	if (raise && problem == ERRCODE_TQ_LEASE_LOST)
 		tq_error_lease_lost(task_id);
 	if (raise && problem != 0)
-		tq_error_task_right(TQ_RIGHT_WORK);
+		tq_error_task_right(task_id, TQ_RIGHT_WORK);
 	return problem;
 }
 
@@ -313,7 +315,7 @@ is_too_large(const TqQueue *queue, const char *what, Jsonb *document,
 	return true;
 }
 
-/* What the decision writes into the task, and where it moves it. */
+/* Prepare the values that the decision writes into the task, and its move. */
 static void
 prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 {
@@ -322,12 +324,12 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 	switch (decision->outcome)
 	{
 		case TQ_FINISH_COMPLETE:
-			move->wanted = "completed";
+			move->wanted = "complete";
 			move->to = TQ_STATE_DONE;
 			move->trace = decision->trace;
 			break;
 		case TQ_FINISH_FAIL:
-			move->wanted = "failed";
+			move->wanted = "fail";
 			tq_failure_add_error(task, decision->error, decision->detail,
 								 tq_worker_name(task->f.worker_id));
 			if (!decision->retryable && !stop)
@@ -341,7 +343,7 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 								decision->retry_in);
 			break;
 		case TQ_FINISH_RELEASE:
-			move->wanted = "released";
+			move->wanted = "release";
 			move->end = TQ_END_RELEASED;
 			move->to = TQ_STATE_PENDING;
 			move->due_at =
@@ -351,12 +353,12 @@ prepare(const TqDecision *decision, TqQueue *queue, TqTask *task, TqMove *move)
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
 		case TQ_FINISH_SUSPEND:
-			move->wanted = "suspended";
+			move->wanted = "suspend";
 			move->to = TQ_STATE_SUSPENDED;
 			task->f.attempt = Max(task->f.attempt - 1, 0);
 			break;
 		case TQ_FINISH_FILTER:
-			move->wanted = "filtered";
+			move->wanted = "filter";
 			move->to = TQ_STATE_FILTERED;
 			break;
 	}
@@ -382,7 +384,7 @@ lease_and_cancel(FunctionCallInfo fcinfo, const TqTask *task)
 	return tq_srf_row(fcinfo, values, nulls);
 }
 
-/* 0 to 1, or -1 for not given. */
+/* Return 0 to 1, or -1 if not given. */
 static float4
 read_progress(FunctionCallInfo fcinfo, int n)
 {

@@ -21,7 +21,7 @@ typedef enum TqFinishKind
 	TQ_FINISH_FILTER
 } TqFinishKind;
 
-/* What a worker says of an attempt. */
+/* What a worker decides about an attempt. */
 typedef struct TqDecision
 {
 	TqFinishKind outcome;
@@ -30,7 +30,7 @@ typedef struct TqDecision
 	char        *error; /* of FAIL */
 	Jsonb       *detail;
 	bool         retryable;
-	int64        retry_in; /* below 0: the backoff */
+	int64        retry_in; /* below 0: use the backoff */
 	int64        delay;    /* of RELEASE */
 	char        *message;
 } TqDecision;

@@ -2,9 +2,9 @@
  * grant.c
  *		Rights on queues: grant, revoke.
  *
- * Rights are given by taskq_grant alone: it writes taskq.queue_grant and
- * grants EXECUTE on what the right needs.  Every change is announced to all
- * sessions (base/catalog.c).
+ * Rights are only granted by taskq_grant.  It writes taskq.queue_grant and
+ * grants EXECUTE on the functions that the right requires.  Every change is
+ * announced to all sessions (base/catalog.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -55,7 +55,7 @@ static TqStmt stmt_rights_left = {
 	" WHERE role_id = $1",
 	{INT4OID}};
 
-/* Of PUBLIC (0) and of roles that are there. */
+/* Rights of PUBLIC (0) and of existing roles. */
 static TqStmt stmt_all_rights = {
 	"SELECT coalesce(k.oid, 0), bit_or(g.rights)"
 	"  FROM taskq.queue_grant g LEFT JOIN taskq.known_role k USING (role_id)"
@@ -63,7 +63,10 @@ static TqStmt stmt_all_rights = {
 	"    OR EXISTS (SELECT FROM pg_roles a WHERE a.oid = k.oid)"
 	" GROUP BY 1 ORDER BY 1"};
 
-/* And whether CREATE EXTENSION gave the role EXECUTE: that is never taken. */
+/*
+ * Also returns whether CREATE EXTENSION granted EXECUTE to the role: that
+ * privilege is never revoked.
+ */
 static TqStmt stmt_functions = {
 	"SELECT p.oid, f.rights,"
 	"       EXISTS (SELECT FROM pg_init_privs i, aclexplode(i.initprivs) a"
@@ -174,7 +177,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 	return rights;
 }
 
-/* The number of the role; 0 and InvalidOid for public. */
+/* Return the number of the role; for public, 0 and InvalidOid. */
 static int32
 role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 {
@@ -188,8 +191,8 @@ role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 }
 
 /*
- * Grant EXECUTE to everybody whom taskq.queue_grant names, as the owner: for
- * a copy.  A dump has these privileges, but where a role is missing the
+ * Grant EXECUTE to all roles in taskq.queue_grant, as the owner.  A copy needs
+ * this: a dump contains these privileges, but if one role is missing, the
  * restoring statement fails for all roles that it names.
  */
 void
@@ -218,7 +221,9 @@ tq_grant_execute_again(void)
 	}
 	for (uint64 i = 0; i < rows; i++)
 	{
-		/* one role's GRANT may change the row that the next one's changes */
+		/*
+		 * the GRANT for one role may change the row that the next one changes
+		 */
 		CommandCounterIncrement();
 		change_execute(roles[i], rights[i], 0, true);
 	}
@@ -226,8 +231,9 @@ tq_grant_execute_again(void)
 }
 
 /*
- * Grant or revoke EXECUTE on every function that needs one of the rights
- * (and, for revoking, none that the role has left).  Runs as the owner.
+ * Grant or revoke EXECUTE on every function that requires one of the rights
+ * (but do not revoke it if the function requires one that the role keeps).
+ * Runs as the owner.
  */
 static void
 change_execute(Oid role, int rights, int left, bool grant)

@@ -1,16 +1,16 @@
 /*
  * manage.c
- *		Changes of one task by people: taskq_cancel, taskq_retry,
+ *		Changes of one task by an operator: taskq_cancel, taskq_retry,
  *		taskq_recreate, taskq_resolve, taskq_hold, taskq_poison,
  *		taskq_unpoison.
  *
- * Each looks at the task, prepares the row and its move, and calls
- * tq_state_enter.  When the row has changed in between it begins again with a
- * new snapshot.  Which states an action is for is said by the table of moves
- * (state.c) and by allowed[], which takes away from it.
+ * Each function reads the task, prepares the row and its move, and calls
+ * tq_state_enter.  If the row has changed in between, it starts again with a
+ * new snapshot.  The table of moves (state.c) and the stricter actions[] say
+ * which states an action applies to.
  *
- * Poison is a mark on a dead task: its reason.  The reason that it had
- * before stands in the upper bits of its flags.
+ * Poison is a reason of a dead task.  The reason that the task had before is
+ * kept in the upper bits of its flags.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -45,27 +45,27 @@
 	(WAITING | IN(TQ_STATE_SUSPENDED) | FINISHED | IN(TQ_STATE_REDUNDANT) |   \
 	 IN(TQ_STATE_RECREATED))
 
-/* States that an action is for; with force a running task, too. */
+/* States that an action applies to; with force also running tasks. */
 static const struct
 {
 	int         states;
 	bool        forcible;
-	const char *wanted; /* "task 7 is done and cannot be ..." */
+	const char *wanted; /* "cannot ... task 7 because it is done" */
 } actions[] = {
 	[TQ_ACTION_CANCEL] = {WAITING | IN(TQ_STATE_SUSPENDED) |
 							  IN(TQ_STATE_RUNNING),
-						  true, "cancelled"},
-	[TQ_ACTION_RETRY] = {FINISHED | IN(TQ_STATE_SUSPENDED), true, "retried"},
+						  true, "cancel"},
+	[TQ_ACTION_RETRY] = {FINISHED | IN(TQ_STATE_SUSPENDED), true, "retry"},
 	[TQ_ACTION_RECREATE] = {FINISHED | IN(TQ_STATE_SUSPENDED), false,
-							"recreated"},
+							"recreate"},
 	[TQ_ACTION_RESOLVE] = {WAITING | IN(TQ_STATE_SUSPENDED) |
 							   IN(TQ_STATE_DEAD) | IN(TQ_STATE_FILTERED),
-						   true, "resolved"},
-	[TQ_ACTION_HOLD] = {WAITING, false, "held"},
+						   true, "resolve"},
+	[TQ_ACTION_HOLD] = {WAITING, false, "hold"},
 	[TQ_ACTION_POISON] = {WAITING | IN(TQ_STATE_SUSPENDED) | IN(TQ_STATE_DEAD),
-						  false, "poisoned"},
-	[TQ_ACTION_UNPOISON] = {IN(TQ_STATE_DEAD), false, "unpoisoned"},
-	[TQ_ACTION_DELETE] = {REMOVABLE, false, "deleted"},
+						  false, "poison"},
+	[TQ_ACTION_UNPOISON] = {IN(TQ_STATE_DEAD), false, "unpoison"},
+	[TQ_ACTION_DELETE] = {REMOVABLE, false, "delete"},
 };
 
 PG_FUNCTION_INFO_V1(taskq_cancel);
@@ -170,7 +170,7 @@ taskq_unpoison(PG_FUNCTION_ARGS)
 }
 
 #ifdef TASKQ_DEBUG
-/* Move a real row by tq_state_enter: tests try all pairs of states. */
+/* Move a task with tq_state_enter: tests try all pairs of states. */
 Datum
 taskq_debug_move(PG_FUNCTION_ARGS)
 {
@@ -188,7 +188,7 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 		TqMove   move = {0};
 
 		move.to = to;
-		move.wanted = tq_state_name(to);
+		move.wanted = "move";
 		move.claimed_at = tq_clock_dispatch();
 		move.lease_until = DT_NOEND;
 		if (task.archived && tq_step_is(&task))
@@ -206,8 +206,9 @@ taskq_debug_move(PG_FUNCTION_ARGS)
 #endif
 
 /*
- * A task that current_user may manage, live or finished.  TQ002 when there
- * is none, in the same words when the caller has no right on its queue.
+ * Find a task, live or finished, that current_user may manage.  Raises TQ002
+ * if there is no such task, with the same message if the caller has no right
+ * on its queue.
  */
 TqQueue *
 tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
@@ -222,9 +223,9 @@ tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
 }
 
 /*
- * Do what is wished with a task; an error if that cannot be.  The caller
- * holds the lock of tq_queue_lock_insertions when the action can make a
- * finished task live: its queue must not be dropped meanwhile.
+ * Apply the action to a task, or raise an error if that is not possible.  If
+ * the action can make a finished task live, the caller holds the lock of
+ * tq_queue_lock_insertions, so that its queue cannot be dropped concurrently.
  */
 void
 tq_manage_act(TqCall *call, int64 task_id, TqWish *wish)
@@ -239,7 +240,7 @@ tq_manage_act(TqCall *call, int64 task_id, TqWish *wish)
 	}
 }
 
-/* The same with a task just read; false when it has changed since. */
+/* Same for a task just read; returns false if it has changed since. */
 bool
 tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
@@ -268,9 +269,10 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 }
 
 /*
- * A step that goes on may have finished while its key or the lock of its
- * instance was waited for; one that was to be claimed, and for whose key, may
- * wait for others.
+ * Must the locks of the step's instance and of its key be taken first?  A step
+ * that is retried or resolved may have finished while the session waited for
+ * them.  A step that is put on hold may have to wait for other tasks of its
+ * key when it resumes.
  */
 static bool
 may_repair(const TqQueue *queue, const TqTask *task, TqAction action)
@@ -298,7 +300,7 @@ act_alone(FunctionCallInfo fcinfo, const char *function, TqWish *wish)
 	tq_call_end(&call);
 }
 
-/* TQ005 when the action is not for tasks in that state. */
+/* Raise TQ005 if the action does not apply to tasks in that state. */
 static void
 check_state(const TqTask *task, const TqWish *wish)
 {
@@ -308,7 +310,7 @@ check_state(const TqTask *task, const TqWish *wish)
 	if (state == TQ_STATE_RUNNING && actions[wish->action].forcible &&
 		wish->force)
 		allowed = true;
-	/* a step that waits for nothing; its workflow knows */
+	/* a step that waits for no other task; its workflow decides */
 	if (state == TQ_STATE_BLOCKED && wish->action == TQ_ACTION_RETRY)
 		allowed = tq_step_is(task) && (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 	if (wish->action == TQ_ACTION_UNPOISON && !is_poison(task))
@@ -324,7 +326,7 @@ check_state(const TqTask *task, const TqWish *wish)
 								actions[wish->action].wanted);
 }
 
-/* False when the row has changed since it was read. */
+/* Returns false if the row has changed since it was read. */
 static bool
 act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
@@ -378,9 +380,9 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 }
 
 /*
- * Asked to stop, or called poison, before, and in the same words?  Writing the
- * row again for each time that its id stands in a list would make that dearer
- * each time.
+ * Has the task already been asked to stop, or marked as poison, with the same
+ * message?  Rewriting the row for each occurrence of its id in a list would
+ * become more expensive each time.
  */
 static bool
 is_so_already(const TqTask *task, const TqWish *wish)
@@ -395,7 +397,7 @@ is_so_already(const TqTask *task, const TqWish *wish)
 	if (wish->message == NULL)
 		return true;
 	if (task->isnull[TQ_COL_MESSAGE])
-		return false; /* none, or a large one */
+		return false; /* no message, or a large one */
 	message = TextDatumGetCString(task->value[TQ_COL_MESSAGE]);
 	return strcmp(message, wish->message) == 0;
 }
@@ -413,9 +415,9 @@ request_stop(TqCall *call, TqQueue *queue, TqTask *task)
 }
 
 /*
- * To pending, at once unless a suspended task was to run later.  A deadline
- * that has passed would end the task again at once, and somebody wants it to
- * run.
+ * Make the task pending, immediately unless it was suspended and due later.  A
+ * deadline that has passed is removed, since it would end the task again
+ * immediately.
  */
 static void
 prepare_retry(TqTask *task, TqState state, const TqWish *wish, TqMove *move)
@@ -433,19 +435,19 @@ prepare_retry(TqTask *task, TqState state, const TqWish *wish, TqMove *move)
 	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
 		tq_task_clear(task, TQ_COL_DEADLINE);
 	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("task " INT64_FORMAT " has used all of its attempts",
-					task->f.task_id),
-			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
-					   task->f.task_id, tq_state_name(state)),
-			 errhint("Use reset_attempts => true.")));
+		ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
+						errmsg("cannot retry task " INT64_FORMAT
+							   " because it has no attempts left",
+							   task->f.task_id),
+						errdetail("{\"task_id\": " INT64_FORMAT
+								  ", \"state\": \"%s\"}",
+								  task->f.task_id, tq_state_name(state)),
+						errhint("Use reset_attempts => true.")));
 }
 
 /*
- * The old one first: the new one takes its reference over.  What it carries
- * is read before that, since nothing may be left of it afterwards.
+ * Move the old task first, since the new one takes over its reference.  Read
+ * its contents before that, since the move may delete it.
  */
 static bool
 recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
@@ -487,7 +489,10 @@ poison(TqCall *call, TqQueue *queue, TqTask *task)
 	return tq_state_enter(call, queue, task, &move);
 }
 
-/* It died of something else before, or somebody has ended it so. */
+/*
+ * Restore the reason the task died of before; without one, an operator has
+ * marked a live task as poison.
+ */
 static void
 unpoison(TqCall *call, TqQueue *queue, TqTask *task)
 {

@@ -1,6 +1,6 @@
 /*
  * manage.h
- *		Changes of one task by people.
+ *		Changes of one task by an operator.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,19 +24,19 @@ typedef enum TqAction
 	TQ_ACTION_DELETE
 } TqAction;
 
-/* What the caller wants, beside the task. */
+/* The caller's options for an action. */
 typedef struct TqWish
 {
 	TqAction    action;
-	char       *message; /* his words */
+	char       *message; /* the caller's message */
 	bool        force;
-	bool        in_bulk;      /* one of many: poison is passed over */
+	bool        in_bulk;      /* one of many: skip poison */
 	bool        reset_given;  /* of RETRY */
-	bool        reset;        /* begin with attempt 1 again? */
+	bool        reset;        /* restart with attempt 1? */
 	Jsonb      *result;       /* of RESOLVE */
-	bool        requested;    /* answer of CANCEL: asked to stop */
+	bool        requested;    /* output of CANCEL: asked to stop */
 	TqInsertion insertion;    /* of RECREATE */
-	int64       recreated_as; /* answer of RECREATE */
+	int64       recreated_as; /* output of RECREATE */
 } TqWish;
 
 extern TqQueue *tq_manage_find(TqCall *call, int64 task_id, TqTask *task);

@@ -1,11 +1,11 @@
 /*
  * manage_all.c
- *		taskq_retry_all, taskq_recreate_all, taskq_reassign: many tasks of
- *		one state.
+ *		taskq_retry_all, taskq_recreate_all, taskq_reassign: change many tasks
+ *		of one state.
  *
- * Tasks are read by pages of ids, so that memory does not depend on their
- * number.  One that has changed meanwhile is passed over, and so are poison
- * and tasks whose reference another one has by now.
+ * Tasks are read in pages of ids, so that memory use does not depend on their
+ * number.  Tasks that have changed in the meantime are skipped, and so are
+ * poison tasks and tasks whose reference another task has taken.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,7 +33,7 @@
 #include "store/row.h"
 #include "store/snapshot.h"
 
-#define PAGE 1000 /* ids that are read at a time */
+#define PAGE 1000 /* ids read at a time */
 
 PG_FUNCTION_INFO_V1(taskq_retry_all);
 PG_FUNCTION_INFO_V1(taskq_recreate_all);
@@ -46,25 +46,25 @@ typedef struct Choice
 	TqQueue *queue;
 	TqState  state;
 	TqReason reason;        /* TQ_REASON_NONE: any */
-	bool     attempts_left; /* of suspended ones, only these */
+	bool     attempts_left; /* of suspended tasks, only these */
 	int64    from_id;
 	int64    to_id;
-	bool     some; /* only those of a list, sorted */
+	bool     some; /* only those in a sorted list */
 	Datum   *ids;
 	int      count;
-	int      next; /* of them to be read */
+	int      next; /* next element to read */
 	int64    max;
 } Choice;
 
-/* What is done with each. */
+/* What to do with each task. */
 typedef struct Act
 {
-	bool           of_all_keys;      /* their keys are locked in any queue */
-	bool           takes_references; /* tasks get their references again */
-	TqInsertion    insertion;        /* of recreate */
+	bool           of_all_keys;      /* lock their keys in any queue */
+	bool           takes_references; /* tasks get their references back */
+	TqInsertion    insertion;        /* for recreate */
 	ReturnSetInfo *result;
-	int64          first_new; /* 0: none was made yet */
-	TqState        to;        /* of reassign */
+	int64          first_new; /* 0: none created yet */
+	TqState        to;        /* for reassign */
 } Act;
 
 typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
@@ -122,7 +122,7 @@ static bool  reassign_one(TqCall *call, const Choice *choice, TqTask *task,
 static Datum ids_between(const Choice *choice, int first, int end);
 static int   compare_ids(const void *a, const void *b);
 
-/* Let tasks be tried again; how many. */
+/* Retry tasks; return their number. */
 Datum
 taskq_retry_all(PG_FUNCTION_ARGS)
 {
@@ -148,7 +148,7 @@ taskq_retry_all(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(do_all("taskq_retry_all()", &choice, retry_one, &act));
 }
 
-/* Run tasks again as new ones; (old_id, new_id). */
+/* Run tasks again as new tasks; return (old_id, new_id). */
 Datum
 taskq_recreate_all(PG_FUNCTION_ARGS)
 {
@@ -172,7 +172,7 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Move tasks from one state to another by hand; how many. */
+/* Move tasks from one state to another by hand; return their number. */
 Datum
 taskq_reassign(PG_FUNCTION_ARGS)
 {
@@ -194,13 +194,13 @@ taskq_reassign(PG_FUNCTION_ARGS)
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("tasks that are %s cannot be made %s by hand",
+			 errmsg("cannot reassign tasks from state %s to state %s",
 					tq_state_name(choice.state), tq_state_name(act.to)),
 			 errdetail_internal(
 				 "{\"from_state\": \"%s\", \"to_state\": \"%s\"}",
 				 tq_state_name(choice.state), tq_state_name(act.to)),
 			 errhint(
-				 "Tasks that do not run can become pending, suspended, done, dead, filtered, cancelled or redundant, where their state allows it; taskq_recreate_all() runs them again as new ones.")));
+				 "Allowed target states, if the current state permits: pending, suspended, done, dead, filtered, cancelled, redundant. To run tasks again as new tasks, use taskq_recreate_all().")));
 	read_range(fcinfo, 3, &choice);
 	choice.some = !PG_ARGISNULL(5);
 	if (!choice.some && PG_ARGISNULL(3) && PG_ARGISNULL(4))
@@ -235,7 +235,7 @@ read_state(FunctionCallInfo fcinfo, int n, const char *what,
 	return state;
 }
 
-/* from_id and to_id */
+/* Read from_id and to_id. */
 static void
 read_range(FunctionCallInfo fcinfo, int n, Choice *choice)
 {
@@ -253,7 +253,7 @@ read_max(FunctionCallInfo fcinfo, int n, Choice *choice)
 		tq_error_invalid("max_tasks", "must be at least 1", NULL);
 }
 
-/* How many were moved. */
+/* Returns the number of tasks moved. */
 static int64
 do_all(const char *function, Choice *choice, DoWithTask what, Act *act)
 {
@@ -372,7 +372,7 @@ read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished, Datum ids,
 					   nulls, true);
 }
 
-/* references, unless NULL: those of the tasks are added. */
+/* Read a page of ids.  If references is not NULL, add those of the tasks. */
 static int
 read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
 		  Bitmapset **references)
@@ -415,7 +415,7 @@ read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
 	return (int) rows;
 }
 
-/* Unless it is not any more what was looked for. */
+/* Skip the task if it no longer matches the choice. */
 static bool
 do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 	   Act *act)
@@ -438,7 +438,7 @@ do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 	}
 }
 
-/* False when the task has changed; *done: it was moved. */
+/* Returns false if the task has changed; *done says whether it was moved. */
 static bool
 retry_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		  bool *done)
@@ -491,7 +491,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		*done = false;
 		return true;
 	}
-	/* who waits for others of his key is let go by them alone */
+	/* only the predecessors of its key release a task that waits for them */
 	if (act->to == TQ_STATE_PENDING && (task->f.flags & TQ_FLAG_IN_LINE) != 0)
 	{
 		*done = false;
@@ -503,7 +503,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 	move.reason = act->to == TQ_STATE_SUSPENDED ? TQ_REASON_HELD
 				  : act->to == TQ_STATE_PENDING ? TQ_REASON_NONE
 												: TQ_REASON_MANUAL;
-	move.wanted = "reassigned";
+	move.wanted = "reassign";
 	if (task->archived)
 	{
 		tq_key_lock_task(call, choice->queue, task);

@@ -1,11 +1,10 @@
 /*
  * manage_many.c
- *		taskq_manage_many: a list of tasks, changed by people.
+ *		taskq_manage_many: change a list of tasks.
  *
- * It does each task in a savepoint, in the order of ids, so
- * that two calls never wait for each other in a ring; what is wrong with one
- * stands in its row.  An id that is given again has the problem of the time
- * before, if there was one.
+ * Each task is changed in a savepoint, in the order of ids, so that two calls
+ * cannot deadlock; a problem with one task is reported in its row.  If an id
+ * occurs again, it has the problem of its first occurrence, if there was one.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,12 +34,12 @@ PG_FUNCTION_INFO_V1(taskq_manage_many);
 /* One task of a list. */
 typedef struct Entry
 {
-	int   place; /* in the caller's list */
+	int   place; /* index in the caller's list */
 	int64 task_id;
-	int   problem; /* SQLSTATE, 0: none */
+	int   problem; /* SQLSTATE, or 0 */
 } Entry;
 
-/* What is to be done with one task. */
+/* What to do with one task. */
 typedef struct Act
 {
 	int64  task_id;
@@ -48,7 +47,7 @@ typedef struct Act
 	bool   steps_locked; /* as a part of a list */
 } Act;
 
-/* Which tasks of a list there are. */
+/* The existing tasks of a list. */
 static TqStmt stmt_known = {
 	"SELECT t.task_id, t.queue_id, t.key, t.workflow_id IS NOT NULL,"
 	" t.reference FROM taskq.task t"
@@ -129,8 +128,8 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 }
 
 /*
- * Which tasks of the list there are: the others need not be looked for one by
- * one.  The instances, the keys and the references of all are locked before
+ * Find the existing tasks of the list, so that the others need not be looked
+ * up one by one.  Lock the instances, keys and references of all tasks before
  * the first one is moved.
  */
 static void
@@ -200,7 +199,7 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		}
 		if (may_move && tq_spi_bool(i, 4))
 		{
-			/* ends let steps go in another order than this one */
+			/* finished steps release others in an order of their own */
 			kinds[step_count] = action == TQ_ACTION_CANCEL ||
 										action == TQ_ACTION_POISON
 									? TQ_FLOW_LOCK_ALONE
@@ -223,7 +222,7 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 	pfree(names);
 }
 
-/* Of tasks that current_user may manage. */
+/* Lock the keys of tasks that current_user may manage. */
 static void
 lock_keys(TqCall *call, TqKeyName *names, int count)
 {
@@ -270,7 +269,7 @@ read_action(FunctionCallInfo fcinfo, int n)
 					 "poison, unpoison, delete.");
 }
 
-/* In a savepoint, so that what is wrong with one task ends only that. */
+/* In a savepoint, so that an error affects only this task. */
 static void
 act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked)
 {
@@ -302,7 +301,7 @@ act_on(void *arg)
 	tq_call_end(&call);
 }
 
-/* Errors of the contract; all others end the call. */
+/* Errors of the contract are reported; all others end the call. */
 static bool
 is_problem_of_task(int sqlstate)
 {

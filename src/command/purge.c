@@ -1,10 +1,10 @@
 /*
  * purge.c
- *		taskq_purge: tasks are removed.
+ *		taskq_purge: remove tasks.
  *
- * Finished tasks are deleted from the archive; waiting ones, when their states
- * are named, are taken away by tq_state_remove, which is no move.  Running
- * tasks are never removed.
+ * Finished tasks are deleted from the archive.  Waiting tasks, if the caller
+ * names their states, are removed by tq_state_remove, which is not a move.
+ * Running tasks are never removed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,6 +24,7 @@
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/state.h"
+#include "shared/leaf_change.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 
@@ -42,10 +43,10 @@ static TqStmt stmt_finished = {
 	"   ORDER BY task_id LIMIT $7),"
 	" gone AS (DELETE FROM taskq.archive a USING chosen c"
 	"   WHERE a.bucket = c.bucket AND a.task_id = c.task_id"
-	"   RETURNING a.task_id, a.large),"
+	"   RETURNING a.task_id, a.large, a.bucket),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"   WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT count(*), bit_or(1 << bucket) FROM gone",
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID, INT8OID,
 	 BOOLOID}};
 
@@ -57,7 +58,7 @@ static TqStmt stmt_waiting = {
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
 	 INT8OID}};
 
-/* What is to be removed. */
+/* Which tasks to remove. */
 typedef struct Choice
 {
 	bool  named[TQ_STATE_LAST + 1];
@@ -127,7 +128,7 @@ taskq_purge(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(removed);
 }
 
-/* The finished ones unless states are named; never running. */
+/* Read the states; the default is all final states.  Never running. */
 static void
 read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 {
@@ -186,6 +187,7 @@ remove_finished(Choice *choice)
 	tq_spi_enter(&spi);
 	tq_spi_once(&stmt_finished, choice->args, choice->nulls, false);
 	removed = tq_spi_int8(0, 1, 0);
+	tq_leaf_change_note_all(tq_spi_int4(0, 2, 0));
 	tq_spi_leave(&spi);
 	return removed;
 }
@@ -208,7 +210,7 @@ remove_waiting(TqCall *call, Choice *choice)
 	tq_key_settle_later(call);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		/* the end of the one before may have moved this one */
+		/* removing the one before may have moved this one */
 		tq_snapshot_renew();
 		if (remove_task(call, ids[i], choice))
 			removed++;
@@ -216,7 +218,7 @@ remove_waiting(TqCall *call, Choice *choice)
 	return removed;
 }
 
-/* Unless it has moved to a state that was not named. */
+/* Skip the task if it has moved to a state that was not named. */
 static bool
 remove_task(TqCall *call, int64 task_id, const Choice *choice)
 {

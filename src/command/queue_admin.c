@@ -2,12 +2,13 @@
  * queue_admin.c
  *		Queues: create, alter, drop, pause, resume.
  *
- * Every change is announced to all sessions (base/catalog.c).  drop_queue
- * waits for submits in flight by the lock on taskq.queue_change that each
- * insertion of a task takes, and alter_queue, when it changes how tasks of a
- * key wait for each other, also for all that move tasks with keys.  They wait
- * for 50 ms at a time, so that the submits behind them never wait for long,
- * and give up after 5 s, or after lock_timeout if that is shorter.
+ * Every change is announced to all sessions (base/catalog.c). drop_queue waits
+ * for submits in progress: it locks taskq.queue_change, which each insertion
+ * of a task locks too. alter_queue does the same if it changes how tasks of a
+ * key wait for each other, and then also waits for transactions that move
+ * tasks with keys.  Both try to get the lock for 50 ms at a time, so that
+ * submits queued behind them never wait for long, and give up after 5 s, or
+ * after lock_timeout if that is shorter.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,15 +38,16 @@
 #include "engine/call.h"
 #include "engine/state.h"
 #include "shared/counter.h"
+#include "shared/leaf_change.h"
 #include "shared/reservation.h"
 #include "store/snapshot.h"
 #include "xact/count_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
 
-#define DROP_TRY_MS 50     /* one try to get the lock */
-#define DROP_PAUSE_MS 50   /* between two tries */
-#define DROP_LIMIT_MS 5000 /* all tries */
+#define DROP_TRY_MS 50     /* one attempt to get the lock */
+#define DROP_PAUSE_MS 50   /* between two attempts */
+#define DROP_LIMIT_MS 5000 /* all attempts */
 
 PG_FUNCTION_INFO_V1(taskq_create_queue);
 PG_FUNCTION_INFO_V1(taskq_alter_queue);
@@ -97,14 +99,14 @@ static TqStmt stmt_drop_live = {
 	"SELECT task_id, state::integer, worker_id FROM gone",
 	{INT4OID}};
 
-/* Steps stay as long as their instances. */
+/* Steps remain as long as their instances. */
 static TqStmt stmt_drop_finished = {
 	"WITH gone AS (DELETE FROM taskq.archive"
 	"               WHERE queue_id = $1 AND workflow_id IS NULL"
-	"              RETURNING task_id),"
+	"              RETURNING task_id, bucket),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"           WHERE l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT count(*), bit_or(1 << bucket) FROM gone",
 	{INT4OID}};
 
 static TqStmt stmt_drop_rest = {
@@ -192,7 +194,9 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	MemoryContextSwitchTo(mine);
 	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
-	/* before others can see the change: max_running may come or go */
+	/*
+	 * before the change is visible to others: max_running may be set or unset
+	 */
 	if (all)
 		tq_counter_flag();
 	else
@@ -221,7 +225,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	tq_call_begin(&call, "taskq_drop_queue()");
 	arg = Int32GetDatum(tq_queue_admin_to_change(name, TQ_RIGHT_MANAGE));
-	/* before others have to wait; and those that have come since */
+	/* before others have to wait, and again below for steps added since */
 	if (force)
 		tq_drop_steps(&call, DatumGetInt32(arg), DROP_LIMIT_MS);
 	lock_out_submits(arg, force);
@@ -234,10 +238,12 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_any_live, &arg, NULL, SPI_OK_SELECT, 0);
 	live = tq_spi_bool(0, 1);
 	if (live && !force)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("queue \"%s\" has live tasks", name),
-				 errhint("Finish or cancel them, or use force => true.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_IN_USE),
+			 errmsg("cannot drop queue \"%s\" because it still has live tasks",
+					name),
+			 errhint("Finish or cancel the tasks, or use force => true.")));
 	if (live)
 	{
 		uint64 rows;
@@ -259,9 +265,13 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	}
 	tq_spi_run(&stmt_drop_finished, &arg, NULL, SPI_OK_SELECT, 0);
 	removed += tq_spi_int8(0, 1, 0);
+	tq_leaf_change_note_all(tq_spi_int4(0, 2, 0));
 	tq_spi_run(&stmt_drop_rest, &arg, NULL, SPI_OK_DELETE, 0);
 	tq_spi_leave(&spi);
-	/* what others have done with it must not be told after its end */
+	/*
+	 * counts of other transactions must not be reported after the queue is
+	 * gone
+	 */
 	tq_counter_wait_for_ended();
 	tq_xact_note(TQ_NOTE_QUEUE_GONE, DatumGetInt32(arg));
 	tq_catalog_announce_queue();
@@ -317,8 +327,8 @@ taskq_resume(PG_FUNCTION_ARGS)
 }
 
 /*
- * The number of a queue that current_user may change; '*' is 0, and its row
- * is made if it is missing.
+ * Return the number of a queue that current_user may change.  For '*' that is
+ * 0, and its row is created if it is missing.
  */
 int32
 tq_queue_admin_to_change(const char *name, TqRight right)
@@ -338,8 +348,8 @@ tq_queue_admin_to_change(const char *name, TqRight right)
 }
 
 /*
- * The extension will submit to the queue that the options name: nobody may
- * make it do so who could not.
+ * The extension submits to the queue named in the options.  Only a role that
+ * can submit there may name it.
  */
 static void
 check_dead_letter_queue(Jsonb *options)
@@ -359,7 +369,7 @@ check_dead_letter_queue(Jsonb *options)
 		tq_role_require_all(TQ_RIGHT_SUBMIT);
 }
 
-/* Do the changes say how tasks of the same key wait for each other? */
+/* Do the changes affect how tasks of the same key wait for each other? */
 static bool
 concerns_keys(Jsonb *changes)
 {
@@ -375,7 +385,9 @@ concerns_keys(Jsonb *changes)
 	return false;
 }
 
-/* Bring the tasks of a queue, or with 0 of all, into the order of now. */
+/*
+ * Rearrange the tasks of a queue, or with 0 of all queues, in the new order.
+ */
 static void
 rearrange(TqCall *call, int32 queue_id)
 {
@@ -408,10 +420,10 @@ row_of_all_queues(void)
 }
 
 /*
- * Wait for submits in flight and keep later ones out until the transaction
- * ends; with force, only when no other transaction holds a task of the queue,
- * whose rows are locked then.  Never for long at a time: whoever waits for
- * this lock, or holds it while waiting, stops every producer.
+ * Wait for submits in progress, and block later ones until the transaction
+ * ends.  With force, also lock the rows of the queue's tasks, and only succeed
+ * if no other transaction holds one.  Never wait for long at a time: a session
+ * that waits for this lock, or holds it while waiting, blocks every producer.
  */
 static void
 lock_out_submits(Datum queue_id, bool force)
@@ -435,8 +447,9 @@ lock_out_submits(Datum queue_id, bool force)
 				ERROR,
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg(
-					 "transactions that submit or hold tasks did not end in time"),
-				 errhint("Try again when long transactions have ended.")));
+					 "timed out waiting for transactions that submit or hold tasks"),
+				 errhint(
+					 "Find long transactions in pg_stat_activity, and retry the command when they have ended.")));
 		tq_clock_pause((int) Min(left_ms, DROP_PAUSE_MS));
 		left_ms = (end - tq_clock_monotonic()) / 1000;
 	}
@@ -449,7 +462,7 @@ no_longer_than_lock_timeout(int ms)
 }
 
 /*
- * Keep submits out until the transaction ends, if those in flight end within
+ * Block submits until the transaction ends, if those in progress end within
  * DROP_TRY_MS.
  */
 bool
@@ -459,8 +472,8 @@ tq_queue_admin_lock_out_briefly(void)
 }
 
 /*
- * Get the lock within DROP_TRY_MS, or longest_ms if that is shorter; false if
- * that was not possible.
+ * Get the lock within DROP_TRY_MS, or longest_ms if that is shorter; return
+ * false if that was not possible.
  */
 static bool
 try_lock(int64 longest_ms)
@@ -490,7 +503,10 @@ lock_briefly(void *arg)
 	AtEOXact_GUC(true, level);
 }
 
-/* Lock every live task of the queue; false when another holds one. */
+/*
+ * Lock every live task of the queue; return false if another session holds
+ * one.
+ */
 static bool
 lock_tasks(Datum queue_id)
 {

@@ -1,14 +1,13 @@
 /*
  * ready.c
- *		taskq_wait: sleep until there is something to claim.
+ *		taskq_wait: sleep until there is a task to claim.
  *
- * Each look is a transaction of its own, and between two of them the session
- * has none that has seen or locked anything: it holds back no vacuum, and no
- * change of the extension's objects.  That is what a procedure can do, and a
- * function cannot.
+ * Each check is a transaction of its own.  Between two checks the session
+ * holds no snapshot and no lock, so it holds back neither vacuum nor changes
+ * of the extension's objects.  Only a procedure can do that, not a function.
  *
- * A look takes nothing.  It tells what a claim would get, limits and pauses
- * included; whoever claims first gets it.
+ * A check claims nothing.  It reports what a claim would get, considering
+ * limits and pauses; the first session to claim gets the task.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -34,8 +33,8 @@ PG_FUNCTION_INFO_V1(taskq_wait);
 typedef struct Ready
 {
 	TqCall call;
-	char  *queue_name;  /* NULL: all of the worker's */
-	char  *worker_name; /* NULL: none */
+	char  *queue_name;  /* NULL: all of the worker's queues */
+	char  *worker_name; /* or NULL */
 	TqTags tags;
 	bool   tags_given;
 } Ready;
@@ -79,8 +78,8 @@ taskq_wait(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is there a task that such a claim would get, and in which lane?  Limits are
- * another matter.
+ * Is there a task that such a claim could get, and in which lane?  Does not
+ * consider limits.
  */
 bool
 tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
@@ -97,8 +96,9 @@ tq_ready_task(TqCall *call, const TqQueue *queue, const TqTags *tags,
 }
 
 /*
- * Do limits let another task be claimed?  When the number of running tasks is
- * not known they are counted; a claim finds out what becomes unknown again.
+ * Do limits allow another task to be claimed?  If the number of running tasks
+ * is unknown, count them; if it becomes unknown again, the claim finds that
+ * out.
  */
 bool
 tq_ready_room(const TqQueue *queue, const TqWorker *worker, TqNoTask *no_task)
@@ -154,7 +154,7 @@ look_at_queues(TqWait *wait, Ready *ready)
 	return found ? TQ_WAIT_FOUND : TQ_WAIT_NO_TASK;
 }
 
-/* A name that is not registered is only a label, of no matter here. */
+/* A name that is not registered is only a label, and has no effect here. */
 static void
 find_worker(TqWait *wait, const Ready *ready, TqWorker *worker)
 {
@@ -171,7 +171,7 @@ find_worker(TqWait *wait, const Ready *ready, TqWorker *worker)
 	tq_wait_worker(wait, ready->worker_name, worker);
 }
 
-/* Would a claim from that queue get something now? */
+/* Would a claim from that queue get a task now? */
 static bool
 look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 {
@@ -192,13 +192,13 @@ look_at(TqWait *wait, Ready *ready, const TqWorker *worker, const char *name)
 	if (ready->queue_name == NULL &&
 		(tq_role_rights(queue) & TQ_RIGHT_WORK) == 0)
 	{
-		/* it may be granted */
+		/* the right may be granted */
 		tq_wait_open(wait);
 		return false;
 	}
 	if (ready->queue_name == NULL && !tq_claim_trouble_check(queue, worker))
 	{
-		/* a claim passes it over, too */
+		/* a claim skips it, too */
 		tq_wait_queue(wait, queue, tags, &no_task);
 		return false;
 	}

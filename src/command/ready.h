@@ -1,6 +1,6 @@
 /*
  * ready.h
- *		Is there something to claim?
+ *		Is there a task to claim?
  *
  * Copyright (c) 2026, the taskq developers
  */

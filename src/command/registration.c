@@ -3,13 +3,13 @@
  *		Workers: taskq_register, taskq_heartbeat, taskq_drain,
  *		taskq_deregister, taskq_expire.
  *
- * Each registration is a row of taskq.worker with a number of its own, so
- * that what a former process of the same name still holds can be told from
- * what the new one claims.
+ * Each registration is a row of taskq.worker with a number of its own, so that
+ * tasks that a former process of the same name still holds can be
+ * distinguished from those that the new process claims.
  *
- * Who a name is, and labels, are in worker.c, heartbeats in liveness.c, what
- * binds a worker to a connection in bound_worker.c, what a heartbeat says of
- * tasks that are to be stopped in cancel_request.c.
+ * Names and labels are in worker.c, heartbeats in liveness.c, the binding of a
+ * worker to a connection in bound_worker.c, and what a heartbeat returns about
+ * tasks that were asked to stop in cancel_request.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -55,7 +55,7 @@ PG_FUNCTION_INFO_V1(taskq_drain);
 PG_FUNCTION_INFO_V1(taskq_expire);
 PG_FUNCTION_INFO_V1(taskq_worker_seen);
 
-/* What a registration says; all of it may be missing. */
+/* The contents of a registration; any of them may be missing. */
 typedef struct Registration
 {
 	Datum  queues; /* text[], 0: null */
@@ -199,35 +199,43 @@ taskq_register(PG_FUNCTION_ARGS)
 			tq_worker_count(registration.queues, TQ_METRIC_WORKERS_REGISTERED);
 			break;
 		}
-		/* another session was faster: it is the former one now */
+		/* another session was faster: its worker is the former one now */
 		tq_snapshot_renew();
 		tq_catalog_forget();
 	}
-	/* if this rolls back, the former worker's next heartbeat makes an entry */
+	/* if this rolls back, the former's next heartbeat creates an entry */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_heartbeat_remove(former.worker_id);
 	TQ_DEBUG_POINT("former_ended");
-	/* those of all at once: keys and tasks have one order */
+	/* of all together: keys and tasks are locked in one order */
 	returned = tq_reclaim_held_by(&call, ended, false);
 	if (!tq_liveness_alive(worker_id))
-		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						errmsg("too many registered workers"),
-						errhint("Increase taskq.max_workers, now %d.",
-								tq_guc_max_workers)));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many registered workers"),
+			 errhint(
+				 "Increase \"taskq.max_workers\" (currently %d) and restart the server.",
+				 tq_guc_max_workers)));
 	tq_catalog_announce_worker();
 	tq_own_worker_add(name, registration.incarnation);
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
 }
 
-/* The same process again; false if its registration has ended. */
+/*
+ * The same process registers again; returns false if its registration has
+ * ended.
+ */
 static bool
 keep_registration(const TqWorker *former, Registration *registration)
 {
 	if (!keep_row(former->worker_id, registration))
 		return false;
 	registration->incarnation = former->incarnation;
-	/* before others can see it: max_running may come or go */
+	/*
+	 * before the change is visible to others: max_running may be set or unset
+	 */
 	if (former->max_running != registration->max_running)
 		tq_reservation_invalidate(TQ_OWNER_WORKER, former->worker_id);
 	if (former->max_running == 0 && registration->max_running > 0)
@@ -236,7 +244,7 @@ keep_registration(const TqWorker *former, Registration *registration)
 	return true;
 }
 
-/* The argument incarnation, NULL when it was not given. */
+/* Read the argument incarnation; NULL if it was not given. */
 static const int64 *
 incarnation_argument(FunctionCallInfo fcinfo, int n, int64 *incarnation)
 {
@@ -247,9 +255,10 @@ incarnation_argument(FunctionCallInfo fcinfo, int n, int64 *incarnation)
 }
 
 /*
- * The number of a process that passes none.  If it is the same process again,
- * which was declared dead, it keeps its number, since its other sessions
- * remember that.  Else one of 53 bits, which a number of JSON holds.
+ * Return the incarnation of a process that passes none.  If the same process
+ * registers again after it was declared dead, it keeps its number, since its
+ * other sessions remember that.  Otherwise draw one of 53 bits, which fits a
+ * JSON number.
  */
 static int64
 new_incarnation(const char *name, TqWorkerState state, const TqWorker *former,
@@ -296,7 +305,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	tq_call_begin(&call, "taskq_deregister()");
 	worker_id =
 		tq_worker_active(name, incarnation_argument(fcinfo, 1, &incarnation));
-	/* declared dead, or registered anew, at this very moment */
+	/* it was declared dead, or replaced, at this very moment */
 	if (!end_registration(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
 	returned = tq_reclaim_held_by(&call, list_make1_int(worker_id), true);
@@ -306,7 +315,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(returned);
 }
 
-/* No further claims for the worker; its heartbeats tell it so. */
+/* The worker gets no further tasks; its heartbeats report that. */
 Datum
 taskq_drain(PG_FUNCTION_ARGS)
 {
@@ -327,9 +336,9 @@ taskq_drain(PG_FUNCTION_ARGS)
 }
 
 /*
- * Declare every other worker dead that was silent for that long, as far as
- * current_user may use its name.  The background worker takes their tasks
- * back at once.
+ * Declare all other workers dead that have been silent for this long, as far
+ * as current_user may use their names.  The background worker reclaims their
+ * tasks immediately.
  */
 Datum
 taskq_expire(PG_FUNCTION_ARGS)
@@ -368,7 +377,7 @@ taskq_expire(PG_FUNCTION_ARGS)
 	{
 		int64 silence;
 
-		/* one of whom nothing is known has its full time from now on */
+		/* a worker without a known heartbeat has its full time from now on */
 		if (!tq_worker_may_be(roles[i]) ||
 			!tq_liveness_silence(ids[i], &silence) || silence < older_than)
 			continue;
@@ -382,8 +391,8 @@ taskq_expire(PG_FUNCTION_ARGS)
 }
 
 /*
- * When a registered worker was last seen, for the view of workers; null
- * when that is not known, or current_user may not see the worker.
+ * For the view of workers: return when a registered worker was last seen; null
+ * if that is unknown, or if current_user may not see the worker.
  */
 Datum
 taskq_worker_seen(PG_FUNCTION_ARGS)
@@ -396,9 +405,7 @@ taskq_worker_seen(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(tq_clock_wall() - silence);
 }
 
-/*
- * A registration ends.  False when it had ended before.
- */
+/* End a registration.  Returns false if it had ended before. */
 static bool
 end_registration(int32 worker_id, TqWorkerState how)
 {
@@ -406,8 +413,8 @@ end_registration(int32 worker_id, TqWorkerState how)
 }
 
 /*
- * The same for duties, which wait for nobody's transaction: also false when
- * one is changing the registration.
+ * Same for duties, which do not wait for other transactions: also returns
+ * false if a transaction is changing the registration.
  */
 bool
 tq_registration_end_if_free(int32 worker_id, TqWorkerState how)
@@ -440,7 +447,7 @@ tags_or_empty(const TqTags *tags)
 						   : PointerGetDatum(construct_empty_array(TEXTOID));
 }
 
-/* The new row's number; 0 when such a row exists already. */
+/* Returns the number of the new row; 0 if such a row exists already. */
 static int32
 add_row(const char *name, const Registration *registration)
 {
@@ -471,7 +478,10 @@ add_row(const char *name, const Registration *registration)
 	return worker_id;
 }
 
-/* The same process again: it keeps its tasks.  False when it has ended. */
+/*
+ * The same process registers again and keeps its tasks.  Returns false if its
+ * registration has ended.
+ */
 static bool
 keep_row(int32 worker_id, const Registration *registration)
 {
@@ -504,8 +514,8 @@ check_queues(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * The worker that is being registered is bound to this session: what its row
- * has to say.  The library must be preloaded.
+ * The registered worker is bound to this session: get the values for its row.
+ * The library must be preloaded.
  */
 static void
 bind_session(int64 *instance, int64 *session)

@@ -1,11 +1,11 @@
 /*
  * submission.c
- *		What a caller says of a task: the arguments of taskq_submit, or an
- *		object with their names.
+ *		The caller's description of a task: the arguments of taskq_submit, or
+ *		an object with their names.
  *
- * Everything is checked before anything is written.  tq_submission_read
- * needs no queue; tq_submission_resolve finds or makes it and fills in what
- * the caller left to it.
+ * Everything is checked before anything is written. tq_submission_read needs
+ * no queue. tq_submission_resolve finds or creates the queue and fills in its
+ * defaults.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -25,7 +25,7 @@
 #include "command/submission.h"
 #include "store/large.h"
 
-/* What a list of tasks calls them, and what it may say. */
+/* How a list of tasks names the arguments, and their types. */
 typedef enum MemberKind
 {
 	MEMBER_TEXT,
@@ -69,8 +69,8 @@ static char *member_words(const TqEntryKind *kind);
 static Datum tags_of_list(JsonbValue *value);
 
 /*
- * What can be checked without knowing the queue; a default_queue of NULL
- * means that the queue is required.
+ * Check everything that does not depend on the queue.  If default_queue is
+ * NULL, the queue is required.
  */
 void
 tq_submission_read(FunctionCallInfo fcinfo, TqSubmission *sub,
@@ -118,7 +118,7 @@ read_times(FunctionCallInfo fcinfo, TqSubmission *sub)
 	TimestampTz due = now;
 
 	if (!PG_ARGISNULL(TQ_SUBMIT_RUN_AT) && !PG_ARGISNULL(TQ_SUBMIT_DELAY))
-		tq_error_invalid("run_at", "and delay exclude each other", NULL);
+		tq_error_invalid("run_at", "cannot be combined with delay", NULL);
 	if (tq_arg_time(fcinfo, TQ_SUBMIT_RUN_AT, "run_at", &sub->run_at))
 		due = Max(now, sub->run_at);
 	else if (!PG_ARGISNULL(TQ_SUBMIT_DELAY))
@@ -180,7 +180,10 @@ tq_submission_insertion(FunctionCallInfo fcinfo, int n)
 	return insertion;
 }
 
-/* Find or make the queue; what it says where the caller said nothing. */
+/*
+ * Find or create the queue, and apply its options where the caller gave no
+ * value.
+ */
 void
 tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 {
@@ -202,7 +205,7 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 		{
 			if (sub->has_deadline)
 				tq_error_invalid("deadline",
-								 "and option deadline_in exclude each other",
+								 "cannot be combined with option deadline_in",
 								 NULL);
 			sub->has_deadline = true;
 			sub->deadline = tq_span_after(tq_clock_wall(), own.deadline_in);
@@ -216,8 +219,8 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 }
 
 /*
- * An object with the names of taskq_submit's arguments, as arguments of it;
- * *named tells which of them it has, null or not.
+ * Read an object with the names of taskq_submit's arguments as these
+ * arguments. *named has the ones that are present, null or not.
  */
 void
 tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
@@ -301,7 +304,7 @@ read_member(FunctionCallInfo inner, const TqEntryKind *kind, const char *name,
 	return n;
 }
 
-/* The members that there are, and are not refused. */
+/* The members that exist and are not refused. */
 static char *
 member_words(const TqEntryKind *kind)
 {
@@ -346,7 +349,7 @@ tags_of_list(JsonbValue *value)
 	return makeArrayResult(tags, CurrentMemoryContext);
 }
 
-/* What a task carries, for a copy; returns its payload. */
+/* Fill in a copy of a task's contents; return its payload. */
 Jsonb *
 tq_submission_carried(TqSubmission *sub, TqTask *origin)
 {
@@ -366,8 +369,9 @@ tq_submission_carried(TqSubmission *sub, TqTask *origin)
 }
 
 /*
- * The same task once more, wanted by current_user, due now.  A deadline that
- * has passed is left out; one that counts from the submit counts anew.
+ * Describe the same task again, submitted by current_user and due now.  A
+ * deadline that has passed is left out; one that counts from the submit starts
+ * again.
  */
 Jsonb *
 tq_submission_again(TqSubmission *sub, TqQueue *queue, TqTask *origin)
@@ -404,10 +408,10 @@ tq_submission_again(TqSubmission *sub, TqQueue *queue, TqTask *origin)
 	return payload;
 }
 
-/* TQ009 when a document is larger than its queue allows. */
+/* Raise TQ009 if a document is larger than its queue allows. */
 void
 tq_submission_check_size(const TqQueue *queue, const char *what, int64 size)
 {
 	if (size > queue->options.max_payload)
-		tq_error_too_large(what, size, queue->options.max_payload);
+		tq_error_max_payload(what, size, queue->options.max_payload);
 }

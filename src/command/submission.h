@@ -1,6 +1,6 @@
 /*
  * submission.h
- *		What a caller says of a task.
+ *		The caller's description of a task.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -26,7 +26,7 @@ typedef enum TqOnConflict
 	TQ_CONFLICT_MERGE
 } TqOnConflict;
 
-/* The arguments of one call but for the payload. */
+/* The arguments of one call, without the payload. */
 typedef struct TqSubmission
 {
 	char        *queue_name;
@@ -45,16 +45,16 @@ typedef struct TqSubmission
 	char        *correlation_id;
 	bytea       *data;
 	bool         suspended;
-	Jsonb       *options; /* of its own */
+	Jsonb       *options; /* of the task itself */
 	int32        role_id;
 	int64        lane_id;
 	bool         likely_taken; /* finished tasks keep their references */
-	bool         any_depth;    /* max_depth does not refuse it */
-	bool         dead_letter;  /* a copy of a task that died */
-	int64        task_id;      /* 0: to be drawn */
+	bool         any_depth;    /* max_depth does not apply */
+	bool         dead_letter;  /* a copy of a dead task */
+	int64        task_id;      /* 0: assigned later */
 } TqSubmission;
 
-/* Arguments of taskq_submit and taskq_submit_many, at these places. */
+/* Positions of arguments of taskq_submit and taskq_submit_many. */
 typedef enum TqSubmitArg
 {
 	TQ_SUBMIT_QUEUE,
@@ -77,12 +77,15 @@ typedef enum TqSubmitArg
 	TQ_SUBMIT_COUNT
 } TqSubmitArg;
 
-/* What objects with the names of these arguments are, for errors and hints. */
+/*
+ * What objects with the names of these arguments describe, for errors and
+ * hints.
+ */
 typedef struct TqEntryKind
 {
-	const char *list;   /* what such objects stand in */
-	const char *others; /* members that its caller reads; NULL: none */
-	uint32 refused; /* a bit for each TqSubmitArg that its caller refuses */
+	const char *list;   /* the list that contains such objects */
+	const char *others; /* members that the caller reads itself, or NULL */
+	uint32 refused; /* a bit for each TqSubmitArg that the caller refuses */
 } TqEntryKind;
 
 extern void tq_submission_read(FunctionCallInfo fcinfo, TqSubmission *sub,

@@ -1,11 +1,11 @@
 /*
  * submission_keys.c
- *		Keys and references of the entries of a list that is submitted.
+ *		Keys and references in a list of tasks to submit.
  *
- * Read before the first task is written, for two reasons.  Locks of several
- * keys, or references, are taken together and in one order, so that two lists
- * never wait for each other.  And a task that a later entry of the list would
- * delete need not be written.
+ * They are read before the first task is written, for two reasons.  First,
+ * locks of several keys or references are taken together and in one order, so
+ * that two lists cannot deadlock.  Second, a task that a later entry of the
+ * list would delete need not be written.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,8 +37,10 @@ static void  note_deletions(TqSubmissionKeys *keys);
 static int   compare_list_keys(const void *a, const void *b);
 static char *word_of(const JsonbValue *entry, const char *name);
 
-/* What the entries of a list say of their keys; what is wrong with one is
- * said when its turn comes. */
+/*
+ * Read the keys in the list.  A problem with an entry is reported when the
+ * entry is submitted.
+ */
 void
 tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 {
@@ -77,8 +79,8 @@ tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 }
 
 /*
- * For each entry: does a later one delete all of its key?  One that may be
- * kept out by its reference deletes when its turn comes.
+ * For each entry, find out whether a later one deletes all tasks of its key.
+ * An entry that its reference may keep out deletes only when it is submitted.
  */
 static void
 note_deletions(TqSubmissionKeys *keys)
@@ -109,7 +111,7 @@ note_deletions(TqSubmissionKeys *keys)
 	pfree(sorted);
 }
 
-/* By queue and key, those without key first; then in the list's order. */
+/* Order by queue and key, those without a key first; then by list order. */
 static int
 compare_list_keys(const void *a, const void *b)
 {
@@ -130,7 +132,7 @@ compare_list_keys(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* All keys of a list, before its first task. */
+/* Lock all keys of a list before its first task is written. */
 void
 tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 {
@@ -160,8 +162,8 @@ tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 }
 
 /*
- * All references of a list, then the tasks that may be changed since they have
- * one, in the order of their ids.
+ * Lock all references of a list, then the tasks with these references that may
+ * be changed, in the order of their ids.
  */
 void
 tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
@@ -201,7 +203,7 @@ tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
 	tq_snapshot_renew();
 }
 
-/* A member that is a string; NULL: there is none. */
+/* Return a member that is a string, or NULL. */
 static char *
 word_of(const JsonbValue *entry, const char *name)
 {

@@ -1,6 +1,6 @@
 /*
  * submission_keys.h
- *		Keys of the entries of a list that is submitted.
+ *		Keys and references in a list of tasks to submit.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,16 +14,16 @@
 #include "base/types.h"
 #include "store/table.h"
 
-/* What an entry says of its key. */
+/* What an entry says about its key. */
 typedef struct TqSubmissionKey
 {
 	char       *queue_name;
-	char       *key; /* NULL: none */
+	char       *key; /* or NULL */
 	TqInsertion insertion;
-	char       *reference;       /* NULL: none */
-	bool        may_change;      /* the task that has its reference */
+	char       *reference;       /* or NULL */
+	bool        may_change;      /* changes the task that has its reference */
 	bool        may_be_kept_out; /* another task may have its reference */
-	bool        deleted;         /* by a later one */
+	bool        deleted;         /* by a later entry */
 } TqSubmissionKey;
 
 typedef struct TqSubmissionKeys

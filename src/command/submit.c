@@ -1,19 +1,20 @@
 /*
  * submit.c
- *		taskq_submit, and each task of a list: the beginning of a task's way.
+ *		taskq_submit, and the submission of each task of a list.
  *
- * Arguments are checked, the queue is found or made under the lock that lets
- * drop_queue wait (queue.c), the tags give the lane (queue.c), the id is drawn
- * (id.c), and the row is inserted by tq_state_submit.
+ * Check the arguments, find or create the queue under the lock that drop_queue
+ * waits for (queue.c), map the tags to a lane (queue.c), assign the id (id.c),
+ * and insert the row with tq_state_submit.
  *
- * A reference is unique among the live tasks of its queue by an index.  A
- * finished task may hold it longer (reference_window); such tasks stand in
- * archive_keep (one that was recreated has handed it on).  That is looked up
- * after the row was inserted: from then on
- * nobody else can have the reference, and whoever had it has finished.
+ * An index makes references unique among the live tasks of a queue.  A
+ * finished task may keep its reference for longer (reference_window); such
+ * tasks are in archive_keep.  (A task that was recreated has passed its
+ * reference on.) archive_keep is checked after the row is inserted: from then
+ * on no other task can take the reference, and any earlier holder has
+ * finished.
  *
- * Of a list, tasks without a reference cannot conflict with anything: their
- * rows are written together (store/multi_insert.c).
+ * In a list, tasks without a reference cannot conflict with any other task, so
+ * their rows are written together (store/multi_insert.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -44,12 +45,12 @@
 #include "store/snapshot.h"
 #include "xact/metric_note.h"
 
-/* Who has the reference. */
+/* The task that has the reference. */
 typedef struct Holder
 {
 	int64   task_id;
 	TqState state;
-	text   *key; /* NULL: none; of live ones only */
+	text   *key; /* or NULL; of live tasks only */
 } Holder;
 
 PG_FUNCTION_INFO_V1(taskq_submit);
@@ -96,7 +97,7 @@ taskq_submit(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(task_id);
 }
 
-/* As taskq_submit(queue, payload). */
+/* Same as taskq_submit(queue, payload). */
 int64
 tq_submit_plain(char *queue_name, Jsonb *payload)
 {
@@ -118,7 +119,7 @@ tq_submit_plain(char *queue_name, Jsonb *payload)
 }
 
 /*
- * Submit one task; false when there is no id to tell (a conflict that was
+ * Submit one task; return false if there is no id to return (the conflict was
  * skipped).
  */
 bool
@@ -143,7 +144,7 @@ tq_submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 			case TQ_CONFLICT_MERGE:
 				if (TQ_STATE_IS_LIVE(holder.state))
 				{
-					/* it may have moved since: look with new eyes */
+					/* it may have moved since: use a new snapshot */
 					tq_snapshot_renew();
 					if (change_holder(call, sub, payload, &holder))
 						return true;
@@ -159,7 +160,7 @@ tq_submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 	}
 }
 
-/* The same, but that a conflict is told: false. */
+/* Same, but return false on a conflict instead of raising an error. */
 bool
 tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			  int64 *holder, TqState *holder_state)
@@ -207,7 +208,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			return false;
 		replaced = holder->task_id;
 	}
-	/* looked up first, so that the usual conflict leaves no dead row */
+	/* check first, so that the usual conflict leaves no dead row */
 	if (sub->reference != NULL && sub->likely_taken &&
 		tq_submit_is_held_by_finished(sub->queue, sub->reference, replaced,
 									  &holder->task_id, &holder->state))
@@ -220,7 +221,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			sub->reference != NULL, &holder->task_id, &holder->state))
 	{
 		refuse_late(sub);
-		/* parts of the row that was not written must not stay */
+		/* remove the parts of the row that was not written */
 		if (task.f.large != 0)
 			tq_large_remove_all(task.f.task_id);
 		return false;
@@ -234,12 +235,12 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 		{
 			refuse_late(sub);
 			if (!tq_state_remove(call, sub->queue, &task))
-				elog(ERROR, "could not take back a task just inserted");
+				elog(ERROR, "could not remove task just inserted");
 			tq_metric_note_count(task.f.queue_id, TQ_METRIC_SUBMITTED, -1);
 			return false;
 		}
 	}
-	/* not before: a task that is not new is not refused */
+	/* only now: max_depth refuses only new tasks */
 	if (!sub->any_depth)
 		tq_limit_check_depth(sub->queue);
 	*task_id = task.f.task_id;
@@ -247,8 +248,9 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 }
 
 /*
- * 40001 when the reference was taken after others of the key have been moved
- * out of the way, and the caller wants no error for that.
+ * Raise 40001 if the reference was taken after other tasks of the key had been
+ * moved out of the way, and the caller does not want an error for the
+ * conflict.
  */
 static void
 refuse_late(const TqSubmission *sub)
@@ -259,8 +261,9 @@ refuse_late(const TqSubmission *sub)
 }
 
 /*
- * Before the id is drawn: in the queue of a key ids rise in the order in which
- * its lock was had.  Of a holder that will be changed, too.
+ * Lock the key before the id is assigned, so that ids within the key rise in
+ * the order in which sessions got its lock.  Also lock the key of a holder
+ * that will be changed.
  */
 static void
 lock_key(TqCall *call, const TqSubmission *sub)
@@ -291,7 +294,7 @@ lock_key(TqCall *call, const TqSubmission *sub)
 	tq_key_lock_names(call, names, count);
 }
 
-/* The live task that has the reference. */
+/* Find the live task that has the reference. */
 static bool
 find_holder(const TqQueue *queue, Datum reference, Holder *holder)
 {
@@ -331,9 +334,9 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * Move earlier tasks of the key out of the new one's way; holder->task_id is
- * then the one whose reference the new task takes over, or 0.  False, and
- * nothing is moved: another task has the reference.
+ * Move earlier tasks of the key out of the way of the new one.  Sets
+ * holder->task_id to the task whose reference the new task takes over, or 0.
+ * Returns false, and moves nothing, if another task has the reference.
  */
 static bool
 make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
@@ -355,7 +358,7 @@ make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
 									&holder->state);
 }
 
-/* A new task as the caller wants it. */
+/* Fill in a new task as the caller described it. */
 void
 tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 {
@@ -376,8 +379,9 @@ tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 }
 
 /*
- * All that a later submit with the same reference replaces.  It is other
- * work, so its attempts are counted anew (and no checkpoint is of it).
+ * Replace everything that a later submit with the same reference replaces.
+ * The result is different work: attempts restart, and the checkpoint is
+ * removed.
  */
 static void
 replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
@@ -423,9 +427,10 @@ replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 }
 
 /*
- * on_conflict update and merge.  A waiting holder gets the new payload and
- * settings: true.  A running one loses its reference, and false is returned,
- * as it is when it has changed meanwhile: then the task is submitted again.
+ * on_conflict update and merge.  If the holder waits, it gets the new payload
+ * and settings, and the function returns true.  If it is running, it loses its
+ * reference, and the function returns false, as it does if the holder has
+ * changed in the meantime: the caller then submits the task again.
  */
 static bool
 change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
@@ -463,9 +468,9 @@ change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 }
 
 /*
- * Does a finished task that is newer than the one with the id replaced have
- * the reference, within its window?  A task that has been replaced has handed
- * its reference on, and so have those before it.
+ * Does a finished task newer than the one with id replaced have the reference,
+ * within its window?  A task that has been replaced has passed its reference
+ * on, and so have the tasks before it.
  */
 bool
 tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
@@ -504,8 +509,8 @@ tq_submit_is_held_by_finished(const TqQueue *queue, const char *reference,
 }
 
 /*
- * Submit a copy of a task that died: with what it carries, in the name of
- * who submitted it.  No limit of the other queue refuses it.
+ * Submit a copy of a dead task with its contents, on behalf of the original
+ * submitter.  No limit of the other queue applies.
  */
 void
 tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
@@ -531,8 +536,8 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 }
 
 /*
- * Submit what tq_submission_again has read; TQ006 when another task has its
- * reference.
+ * Submit the description that tq_submission_again has read.  Raises TQ006 if
+ * another task has its reference.
  */
 void
 tq_submit_again(TqCall *call, TqSubmission *sub, Jsonb *payload)

@@ -1,6 +1,6 @@
 /*
  * submit.h
- *		The beginning of a task's way.
+ *		Submitting tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */

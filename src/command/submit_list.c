@@ -2,12 +2,12 @@
  * submit_list.c
  *		Many tasks in one call: taskq_submit_many, taskq_submit_tasks.
  *
- * Tasks are written in the order of the list, so two lists with the same
- * references could wait for each other.  Locks of all references of a list
- * would make any two lists wait.  So a list with several references is first
- * tried in a savepoint in which no lock is waited for longer than a moment.
- * When that is not enough the savepoint is rolled back, the references are
- * locked in one order (name_lock.c), and the list is written after that.
+ * Tasks are written in list order, so two lists with the same references could
+ * wait for each other.  Locking all references of every list would make any
+ * two lists wait.  Therefore a list with several references is first tried in
+ * a savepoint that waits only briefly for each lock.  If that fails, the
+ * savepoint is rolled back, the references are locked in one order
+ * (name_lock.c), and the list is written after that.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,8 +37,8 @@ PG_FUNCTION_INFO_V1(taskq_submit_tasks);
 typedef enum WaitMode
 {
 	WAIT_FREELY,   /* at most one reference */
-	WAIT_A_MOMENT, /* and give up: 55P03 */
-	WAIT_IN_ORDER  /* after locks of all references */
+	WAIT_A_MOMENT, /* then give up: 55P03 */
+	WAIT_IN_ORDER  /* after locking all references */
 } WaitMode;
 
 /* A list of objects. */
@@ -47,7 +47,7 @@ typedef struct TaskList
 	Jsonb            *tasks;
 	TqSubmissionKeys *keys;
 	WaitMode          mode;
-	int64            *ids; /* of what was made; 0: none */
+	int64            *ids; /* of created tasks, or 0 */
 } TaskList;
 
 static void submit_tasks(void *arg);
@@ -106,8 +106,8 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 }
 
 /*
- * A list of objects, each with the arguments of taskq_submit as members.
- * All or none: the first problem ends the call.
+ * A list of objects, each with the arguments of taskq_submit as members.  All
+ * or nothing: the first problem ends the call.
  */
 Datum
 taskq_submit_tasks(PG_FUNCTION_ARGS)
@@ -122,6 +122,7 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		tq_error_required("tasks");
 	if (!JB_ROOT_IS_ARRAY(list.tasks) || JB_ROOT_IS_SCALAR(list.tasks))
 		tq_error_invalid("tasks", "must be a list of objects", NULL);
+	tq_arg_check_list("tasks", JB_ROOT_COUNT(list.tasks));
 	tq_submission_keys_read(list.tasks, &keys);
 	list.ids = MemoryContextAllocHuge(CurrentMemoryContext,
 									  sizeof(int64) * (keys.count + 1));
@@ -192,8 +193,8 @@ submit_tasks(void *arg)
 }
 
 /*
- * False when there is no id to tell.  One that a later entry deletes is
- * checked, and not written.
+ * Returns false if there is no id to return.  An entry that a later one
+ * deletes is checked, but not written.
  */
 static bool
 submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)

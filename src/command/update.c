@@ -1,12 +1,12 @@
 /*
  * update.c
- *		taskq_update_task: other settings for a task that waits.
+ *		taskq_update_task: change the settings of a waiting task.
  *
- * The members have the names of taskq_submit's arguments; null takes a
- * setting back to what the queue says, or to none.  What is not named stays,
- * the task's place among those of its priority included.  A row that gets
- * another queue or reference is taken out and put in again: the reference is
- * tested like that of a new task.
+ * The members have the names of taskq_submit's arguments; null resets a
+ * setting to the queue's default or removes it.  Settings that are not named
+ * remain, including the task's position among tasks of its priority.  If the
+ * queue or the reference changes, the row is removed and inserted again: the
+ * reference is tested like that of a new task.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -76,13 +76,13 @@ taskq_update_task(PG_FUNCTION_ARGS)
 		if (!TQ_STATE_IS_LIVE(task.f.state) ||
 			task.f.state == TQ_STATE_RUNNING)
 			tq_error_invalid_transition(task_id, (TqState) task.f.state,
-										"changed");
+										"change");
 		if (has_version && version != task.f.version)
 			tq_error_version(task_id, version, task.f.version);
 		if (!changes.any)
 			break;
 		if (changes.named[TQ_SUBMIT_QUEUE])
-			tq_step_refuse(&task, "moved");
+			tq_step_refuse(&task, "move");
 		queue = tq_update_apply(&task, &changes, &due_at);
 		tq_key_lock_change(&call, &task, queue);
 		if (tq_update_write(&call, queue, &task, &changes, due_at, NULL))
@@ -93,8 +93,8 @@ taskq_update_task(PG_FUNCTION_ARGS)
 }
 
 /*
- * An object with the settings of a task that are to change; its caller has
- * read the others.
+ * Read an object with the settings of a task that change; the caller has read
+ * the other members.
  */
 void
 tq_update_read(JsonbValue *entry, const char *list, const char *others,
@@ -121,8 +121,8 @@ tq_update_read(JsonbValue *entry, const char *list, const char *others,
 }
 
 /*
- * The task with what is to change, in memory; the queue that it will be in,
- * and when it will be due.
+ * Apply the changes to the task in memory.  Returns its new queue, and sets
+ * *due_at to when it is due.
  */
 TqQueue *
 tq_update_apply(TqTask *task, TqChanges *changes, TimestampTz *due_at)
@@ -136,7 +136,7 @@ tq_update_apply(TqTask *task, TqChanges *changes, TimestampTz *due_at)
 	return queue;
 }
 
-/* Members that say how to submit, not what. */
+/* Refuse members that say how to submit, not what. */
 static void
 refuse_members(const TqChanges *changes)
 {
@@ -149,7 +149,7 @@ refuse_members(const TqChanges *changes)
 						 "Use taskq_hold() or taskq_retry().");
 }
 
-/* The queue that the task will be in; TQ003 and 42501 as for a submit. */
+/* Find the new queue of the task; raises TQ003 and 42501 like a submit. */
 static TqQueue *
 target_queue(const TqTask *task, const TqChanges *changes)
 {
@@ -208,7 +208,7 @@ set_words(TqTask *task, const TqChanges *changes)
 #undef SET_WORD
 }
 
-/* Who changes what is to be done, or where, is the one it is done for. */
+/* A role that changes what the task does, or where, becomes its submitter. */
 static void
 set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 {
@@ -244,8 +244,8 @@ set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 }
 
 /*
- * When it is due and until when; *due_at is 0 for now.  Option deadline_in
- * counts from this change.
+ * Set when the task is due and its deadline; *due_at is 0 for now.  Option
+ * deadline_in counts from this change.
  */
 static void
 set_times(TqTask *task, const TqQueue *queue, const TqChanges *changes,
@@ -272,7 +272,7 @@ set_times(TqTask *task, const TqQueue *queue, const TqChanges *changes,
 		{
 			if (has_deadline)
 				tq_error_invalid("deadline",
-								 "and option deadline_in exclude each other",
+								 "cannot be combined with option deadline_in",
 								 NULL);
 			has_deadline = true;
 			deadline = tq_span_after(tq_clock_wall(), own.deadline_in);
@@ -297,10 +297,10 @@ put_or_drop(TqTask *task, TqColumn col, bool given, Datum value)
 }
 
 /*
- * Write a waiting task that tq_update_apply has changed; false when the row
- * has changed since it was read.  If another task has the reference that it
- * gets or brings along, *taken is that reference, and the caller must end the
- * transaction; with taken NULL that is TQ006.
+ * Write a waiting task that tq_update_apply has changed; return false if the
+ * row has changed since it was read.  If another task has the reference that
+ * the task gets or keeps, *taken is set to that reference and the caller must
+ * end the transaction; if taken is NULL, raise TQ006 instead.
  */
 bool
 tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,

@@ -10,7 +10,7 @@
 #include "command/submission.h"
 #include "store/table.h"
 
-/* What is to change; what is named and null is taken away. */
+/* What to change; a member that is named and null is removed. */
 typedef struct TqChanges
 {
 	TqSubmission sub;

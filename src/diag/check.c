@@ -2,14 +2,15 @@
  * check.c
  *		taskq_check(): do tables and memory agree?
  *
- * What tables can show about each other is one statement (the view
- * taskq.table_problem), and one more for what depends on the clock: each
- * sees one moment.  But sequences, truncated leaves and rights are as they
- * are now, and what is overdue may be about to be done.  So whoever is
- * found is asked twice: only what two statements agree on is reported.
+ * Everything that tables can show about each other is checked by one statement
+ * (the view taskq.table_problem), and whatever depends on the clock by another
+ * one; each uses a single snapshot.  Sequences, truncated leaves and rights,
+ * however, are not read with that snapshot, and an overdue task may be about
+ * to be processed.  Therefore each statement runs twice, and only problems
+ * found both times are reported.
  *
- * check_rows.c compares what SQL cannot, check_memory.c what memory says, and
- * check_hidden.c looks for tasks that claims pass over.
+ * check_rows.c compares what SQL cannot, check_memory.c compares shared memory
+ * with the tables, and check_hidden.c searches for tasks that claims skip.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,7 +36,10 @@
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
 
-/* What is overdue for so long is a problem, if nobody does it when asked. */
+/*
+ * A task that is overdue by this much is a problem if the background worker
+ * does not process it on request.
+ */
 #define OVERDUE (INT64CONST(10) * USECS_PER_MINUTE)
 
 #define ASK_TRIES 20
@@ -46,11 +50,11 @@ PG_FUNCTION_INFO_V1(taskq_check);
 static TqStmt stmt_problems = {
 	"SELECT problem, detail FROM taskq.table_problem"};
 
-/* Of the dispatch clock. */
+/* Uses the dispatch clock. */
 static TqStmt stmt_due = {
 	"SELECT CASE WHEN t.state = " TQ_SQL_STATE_PENDING
 	"             AND t.available_at > $1"
-	"            THEN 'pending task has a due time that no timer knows'"
+	"            THEN 'pending task has no timer for its due time'"
 	"            ELSE 'task has a timer for another time' END,"
 	"       concat('task ', t.task_id)"
 	"  FROM taskq.task t"
@@ -65,9 +69,10 @@ static TqStmt stmt_due = {
 	{TIMESTAMPTZOID}};
 
 /*
- * What a duty should have ended.  A row that somebody is changing, be it in
- * a prepared transaction, is his; so is the end of a step beside that of
- * another one (pg_locks has what transactions there are).
+ * Tasks that a duty should have ended.  Skip rows that another transaction,
+ * possibly a prepared one, is changing.  Also skip a waiting step whose
+ * instance has a row that is being changed, since its end may wait for that of
+ * another step (pg_locks lists the open transactions).
  */
 static TqStmt stmt_overdue = {
 	"SELECT 'running task outlives its lease', concat('task ', t.task_id)"
@@ -141,8 +146,9 @@ check_all(ReturnSetInfo *result)
 	int level = NewGUCNestLevel();
 
 	/*
-	 * Nobody can tell how many rows a rule leaves for the next one: taken for
-	 * one, they read the other set each.
+	 * The planner cannot estimate how many rows a condition leaves.  If it
+	 * expects one row, it picks a nested loop, which reads the other set once
+	 * for each row.
 	 */
 	set_off("enable_nestloop");
 	check_tables(result, &stmt_problems, NULL);
@@ -167,7 +173,7 @@ check_all(ReturnSetInfo *result)
 	}
 }
 
-/* Until AtEOXact_GUC. */
+/* Effective until AtEOXact_GUC. */
 static void
 set_off(const char *name)
 {
@@ -175,7 +181,7 @@ set_off(const char *name)
 							 GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* The rows of a statement, sorted. */
+/* Return the rows of a statement, sorted. */
 static uint64
 find_problems(TqStmt *stmt, const Datum *args, Problem **found)
 {
@@ -195,7 +201,7 @@ find_problems(TqStmt *stmt, const Datum *args, Problem **found)
 	return rows;
 }
 
-/* What is found twice is a problem. */
+/* Report the problems that are found twice. */
 static void
 check_tables(ReturnSetInfo *result, TqStmt *stmt, const Datum *args)
 {
@@ -211,8 +217,9 @@ check_tables(ReturnSetInfo *result, TqStmt *stmt, const Datum *args)
 }
 
 /*
- * Due times.  The clock is read again between the two looks: a task that
- * came during the first one is not due later than the second one's time.
+ * Check due times.  The clock is read again for the second run: a task that
+ * was added during the first run is not due later than the time of the second
+ * run.
  */
 static void
 check_due(ReturnSetInfo *result)
@@ -230,7 +237,7 @@ check_due(ReturnSetInfo *result)
 	report_both(result, first, count, second, again);
 }
 
-/* Of sorted problems, those that are in both lists */
+/* Report the problems that occur in both of two sorted lists. */
 static void
 report_both(ReturnSetInfo *result, const Problem *first, uint64 first_count,
 			const Problem *second, uint64 second_count)
@@ -243,7 +250,10 @@ report_both(ReturnSetInfo *result, const Problem *first, uint64 first_count,
 	}
 }
 
-/* What the background worker should have seen to, and does not when asked. */
+/*
+ * Report what the background worker should have processed, and does not
+ * process on request.
+ */
 static void
 check_overdue(ReturnSetInfo *result)
 {

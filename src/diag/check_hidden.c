@@ -1,12 +1,12 @@
 /*
  * check_hidden.c
- *		taskq_check(): do claims pass over a task that they could take?
+ *		taskq_check(): do claims skip a task that they could take?
  *
- * Claims jump over dead ranges, and do not look at priorities that a lane is
- * not known to have (shared/dead_range.h).  A pending task that is due stands
- * there only while a transaction changes it, or has ended and is about to
- * tell.  So each one that is found is looked at again, after every
- * transaction that is over has told what it did.
+ * Claims skip dead ranges, and do not search priorities that a lane is not
+ * known to have (shared/dead_range.h).  A pending task that is due can only be
+ * in such a place while a transaction changes it, or while a transaction that
+ * has ended is about to publish its changes.  Therefore each such task is
+ * checked again after all ended transactions have published their changes.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,7 +33,7 @@
 static TqStmt stmt_lanes = {
 	"SELECT DISTINCT lane_id FROM taskq.lane ORDER BY lane_id"};
 
-/* A hundred tasks of a lane are enough to report. */
+/* Report at most a hundred tasks of a lane. */
 static TqStmt stmt_of_priorities = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE lane_id = $1 AND priority <> ALL ($2) AND available_at <= $3"
@@ -49,7 +49,7 @@ static TqStmt stmt_of_range = {
 	{INT8OID, INT2OID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, INT8OID,
 	 TIMESTAMPTZOID}};
 
-/* Not what this transaction has written and will tell. */
+/* Used to skip tasks that this transaction has written and will publish. */
 static TqStmt stmt_writer = {
 	"SELECT xmin::text::bigint FROM taskq.task WHERE task_id = $1", {INT8OID}};
 
@@ -136,12 +136,12 @@ check_tasks(ReturnSetInfo *result, TqStmt *stmt, const Datum *args)
 			hidden = is_hidden(ids[i]);
 		}
 		if (hidden)
-			tq_check_report(result, "claims pass over a pending task",
+			tq_check_report(result, "claims skip a pending task",
 							"task " INT64_FORMAT, ids[i]);
 	}
 }
 
-/* Can the task be claimed, by all but those who believe shared memory? */
+/* Could the task be claimed if shared memory were ignored? */
 static bool
 is_hidden(int64 task_id)
 {

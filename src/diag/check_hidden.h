@@ -1,6 +1,6 @@
 /*
  * check_hidden.h
- *		taskq_check(): do claims pass over a task that they could take?
+ *		taskq_check(): do claims skip a task that they could take?
  *
  * Copyright (c) 2026, the taskq developers
  */

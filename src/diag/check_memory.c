@@ -1,24 +1,23 @@
 /*
  * check_memory.c
- *		taskq_check(): does shared memory say what the tables say?
+ *		taskq_check(): does shared memory agree with the tables?
  *
- * Memory changes when a transaction is over, a moment later, so what differs
- * is looked at again when every transaction that is over has told what it
- * did (tq_counter_wait_for_ended):
+ * Memory changes a moment after a transaction has ended.  Therefore a
+ * difference is checked again after all ended transactions have published
+ * their changes (tq_counter_wait_for_ended):
  *
- * - A running task has an entry in shared/running.c, if that says that it is
- *   complete; the entry knows its newest claim, and no later end than the
- *   row's.
- * - Numbers of live tasks are those of the tables, if they are known.  They
- *   are read before and after the rows, with a number that tells whether
- *   they were written meanwhile.
+ * - A running task has an entry in shared/running.c, if that is complete.  The
+ *   entry has the task's newest claim, and does not expire later than the row.
+ * - Numbers of live tasks, if known, are those of the tables.  They are read
+ *   before and after the rows, with a number that tells whether they were
+ *   written in the meantime.
  * - Reserved claims are compared while none can be made (engine/limit.c).
- * - A registered worker has a heartbeat entry, if the background worker has
- *   had time to make it one.
- * - The connection of a bound worker is there, or the background worker has
- *   not had time to see that it is gone.
- * - Queues and workers that have counters or metrics are there, or the
- *   background worker has not had time to see that they are gone.
+ * - A registered worker has a heartbeat entry, once the background worker has
+ *   had time to create it.
+ * - The connection of a bound worker exists, or the background worker has not
+ *   yet had time to notice that it is gone.
+ * - Queues and workers with counters or metrics exist, or the background
+ *   worker has not yet had time to notice that they are gone.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -68,7 +67,7 @@ static TqStmt stmt_workers = {"SELECT worker_id FROM taskq.worker"
 							  " WHERE state = " TQ_SQL_WORKER_ACTIVE
 							  " ORDER BY worker_id"};
 
-/* A row that somebody is changing is his. */
+/* Skip rows that another transaction is changing. */
 static TqStmt stmt_bound = {
 	"SELECT worker_id, bound_instance, bound_session FROM taskq.worker"
 	" WHERE state = " TQ_SQL_WORKER_ACTIVE
@@ -89,14 +88,14 @@ static TqStmt stmt_live = {
 	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
 	{INT4ARRAYOID}};
 
-/* Live tasks of a queue: in memory, and in rows. */
+/* Numbers of live tasks of a queue, in memory and in rows. */
 typedef struct Numbers
 {
 	int32  queue_id;
-	uint64 changes; /* of memory, before the rows were read */
+	uint64 changes; /* of memory, before reading the rows */
 	int64  known[TQ_LIVE_STATES];
 	int64  counted[TQ_LIVE_STATES];
-	bool   differed; /* when they were looked at before */
+	bool   differed; /* in the comparison before */
 } Numbers;
 
 static const char *suspicion(int64 task_id);
@@ -111,7 +110,7 @@ static int  read_gone(int32 **ids);
 static int  keep_common(int32 *ids, int count, const int32 *others,
 						int other_count);
 
-/* Every running task has an entry that watches its newest claim. */
+/* Every running task has an entry with its newest claim. */
 void
 tq_check_registry(ReturnSetInfo *result)
 {
@@ -142,8 +141,9 @@ tq_check_registry(ReturnSetInfo *result)
 }
 
 /*
- * What is wrong with a running task's entry; NULL: nothing, or the task does
- * not run any more, or its claim is this transaction's own.
+ * Return what is wrong with the entry of a running task.  NULL if nothing is
+ * wrong, if the task is no longer running, or if this transaction has claimed
+ * it.
  */
 static const char *
 suspicion(int64 task_id)
@@ -162,22 +162,22 @@ suspicion(int64 task_id)
 		TimestampTz lease_until = tq_spi_time(0, 4, 0);
 
 		if (!has_entry)
-			problem = "running task is not in the registry";
+			problem = "running task has no entry in shared memory";
 		else if (running.token != tq_spi_int8(0, 2, 0) ||
 				 running.worker_id != tq_spi_int4(0, 3, 0))
-			problem = "registry knows another claim of a running task";
+			problem = "shared memory has another claim of a running task";
 		else if (running.due_at > lease_until)
-			problem = "registry knows a later end of a running task";
+			problem = "shared memory has a later lease end of a running task";
 	}
 	tq_spi_leave(&spi);
 	return tq_running_complete() ? problem : NULL;
 }
 
 /*
- * Numbers of live tasks, unless they are changing all the time.  The rows
- * are read for all queues at once, and again for those whose numbers have
- * changed meanwhile, or differ: who has just ended a prepared transaction may
- * not have told yet.
+ * Compare numbers of live tasks, unless they change all the time.  The rows of
+ * all queues are read at once, and read again for queues whose numbers have
+ * changed in the meantime or differ: a session that has just finished a
+ * prepared transaction may not have published its changes yet.
  */
 void
 tq_check_numbers(ReturnSetInfo *result)
@@ -223,7 +223,7 @@ tq_check_numbers(ReturnSetInfo *result)
 	}
 }
 
-/* What the rows say; numbers are in the order of queue_id. */
+/* Count rows; numbers are in queue_id order. */
 static void
 count_rows(Numbers *numbers, int count)
 {
@@ -250,8 +250,8 @@ count_rows(Numbers *numbers, int count)
 }
 
 /*
- * False when they have to be looked at again: memory has changed since it was
- * read, or they differ for the first time.
+ * Returns false if they must be compared again: memory has changed since it
+ * was read, or they differ for the first time.
  */
 static bool
 compare_numbers(ReturnSetInfo *result, Numbers *numbers)
@@ -283,7 +283,7 @@ compare_numbers(ReturnSetInfo *result, Numbers *numbers)
 	return known_to_differ || !numbers->differed;
 }
 
-/* Reserved claims of queues and workers with a limit. */
+/* Compare reserved claims of queues and workers with a limit. */
 void
 tq_check_reserved(ReturnSetInfo *result)
 {
@@ -317,9 +317,8 @@ check_reserved_of(ReturnSetInfo *result, TqOwner owner, int32 id)
 }
 
 /*
- * A worker that is alive has a heartbeat entry, once the background worker has
- * looked.
- * (taskq_health tells when there is none.)
+ * A registered worker has a heartbeat entry once the background worker has
+ * checked. (taskq_health reports a missing background worker.)
  */
 void
 tq_check_slots(ReturnSetInfo *result)
@@ -343,13 +342,13 @@ tq_check_slots(ReturnSetInfo *result)
 			return;
 	}
 	for (uint64 i = 0; i < lacking; i++)
-		tq_check_report(result, "living worker has no slot", "worker %d",
-						ids[i]);
+		tq_check_report(result, "active worker has no heartbeat entry",
+						"worker %d", ids[i]);
 }
 
 /*
- * Let the background worker do a duty, and give it a moment; false when there
- * is none.
+ * Request a duty from the background worker, and give it a moment to run;
+ * return false if there is no background worker.
  */
 static bool
 let_worker_look(int duty)
@@ -362,7 +361,10 @@ let_worker_look(int duty)
 	return true;
 }
 
-/* Is it registered, by another transaction, and has no heartbeat entry? */
+/*
+ * Was the worker registered by another transaction, and has it no heartbeat
+ * entry?
+ */
 static bool
 lacks_slot(int32 worker_id)
 {
@@ -375,8 +377,8 @@ lacks_slot(int32 worker_id)
 }
 
 /*
- * Whoever is bound to a connection that is gone is dead, once the background
- * worker has looked.
+ * A worker bound to a connection that is gone is dead once the background
+ * worker has checked.
  */
 void
 tq_check_bound(ReturnSetInfo *result)
@@ -401,8 +403,9 @@ tq_check_bound(ReturnSetInfo *result)
 }
 
 /*
- * Entries of queues and workers that are gone, once the background worker has
- * looked.  Those whose rows this transaction has deleted look alike.
+ * Report entries of queues and workers that no longer exist, once the
+ * background worker has checked.  Rows that this transaction has deleted look
+ * the same.
  */
 void
 tq_check_leaked(ReturnSetInfo *result)
@@ -422,16 +425,17 @@ tq_check_leaked(ReturnSetInfo *result)
 	{
 		if (!let_worker_look(TQ_ASK_LEAKED))
 			tq_clock_pause(PAUSE);
-		/* some are removed by the session that has dropped the queue */
+		/* the session that dropped the queue removes some of them */
 		tq_counter_wait_for_ended();
 		count = keep_leaked(leaked, count);
 	}
 	for (int i = 0; i < count; i++)
-		tq_check_report(result, "shared memory has an entry of what is gone",
+		tq_check_report(result,
+						"shared memory has an entry of a removed object",
 						"%s %d", whose[leaked[i].kind], leaked[i].id);
 }
 
-/* Keep those that are still there. */
+/* Keep those that still exist. */
 static int
 keep_leaked(TqLeakedEntry *leaked, int count)
 {
@@ -461,7 +465,7 @@ compare_leaked(const void *a, const void *b)
 	return tq_order_int32(&x->id, &y->id);
 }
 
-/* Living workers that are bound to nothing, by rising number. */
+/* Read the active workers whose connection is gone, in ascending order. */
 static int
 read_gone(int32 **ids)
 {
@@ -482,7 +486,7 @@ read_gone(int32 **ids)
 	return count;
 }
 
-/* Keep what both lists have. */
+/* Keep the ids that are in both lists. */
 static int
 keep_common(int32 *ids, int count, const int32 *others, int other_count)
 {

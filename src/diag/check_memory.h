@@ -1,6 +1,6 @@
 /*
  * check_memory.h
- *		taskq_check(): does shared memory say what the tables say?
+ *		taskq_check(): does shared memory agree with the tables?
  *
  * Copyright (c) 2026, the taskq developers
  */

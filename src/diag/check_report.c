@@ -1,8 +1,8 @@
 /*
  * check_report.c
- *		taskq_check(): what its parts share.
+ *		taskq_check(): functions that its parts share.
  *
- * Rows go into the result of the one SQL call.
+ * Rows are added to the result of the SQL call.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,6 @@
 /*
  * check_report.h
- *		taskq_check(): what its parts share.
+ *		taskq_check(): functions that its parts share.
  *
  * Copyright (c) 2026, the taskq developers
  */

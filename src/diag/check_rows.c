@@ -1,10 +1,10 @@
 /*
  * check_rows.c
- *		taskq_check(): what SQL cannot compare.
+ *		taskq_check(): comparisons that SQL cannot make.
  *
- * Options are read by the code that uses them, numbers of lanes computed and
- * moves looked up in the same way, and indexes of taskq.task walked from end
- * to end.  Every statement sees one moment.
+ * The code that uses options also reads them here, and likewise computes
+ * numbers of lanes and looks up moves.  Indexes of taskq.task are scanned in
+ * full.  Each statement uses a single snapshot.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -49,14 +49,14 @@ static TqStmt stmt_moves = {
 	"   AND to_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
 	" GROUP BY from_state, to_state"};
 
-/* How many rows there are, and which: told by the sum of their numbers. */
+/* How many rows there are, and the sum of their numbers to identify them. */
 typedef struct Found
 {
 	uint64 rows;
 	uint64 sum;
 } Found;
 
-/* The options of a queue or task, as read from its row */
+/* The options of a queue or task, as read from its row. */
 typedef struct OptionsRow
 {
 	Jsonb *options;
@@ -71,7 +71,7 @@ static void walk_index(Relation rel, Relation index, Snapshot snapshot,
 					   Found *found);
 static int  index_condition(Relation index);
 
-/* Options that were set can be read. */
+/* All stored options can be read. */
 void
 tq_check_options(ReturnSetInfo *result)
 {
@@ -117,7 +117,7 @@ read_options(void *arg)
 	TqOptions         options;
 
 	tq_options_default(&options);
-	/* a task's "retry": "list" may go with its queue's list */
+	/* "retry": "list" of a task may refer to its queue's list */
 	options.backoff.list = some_list;
 	options.backoff.list_length = 1;
 	if (row->of_task)
@@ -126,7 +126,7 @@ read_options(void *arg)
 		tq_options_read(&options, row->options);
 }
 
-/* A lane's number is that of its set of tags. */
+/* The number of a lane is that of its set of tags. */
 void
 tq_check_lanes(ReturnSetInfo *result)
 {
@@ -144,7 +144,7 @@ tq_check_lanes(ReturnSetInfo *result)
 
 		if (!tq_arg_tags_stored(tq_spi_get(i, 3, &isnull), &tags) ||
 			tq_queue_lane_id(queue_id, &tags) != lane_id)
-			tq_check_report(result, "lane has another number than its tags",
+			tq_check_report(result, "number of lane does not match its tags",
 							"lane " INT64_FORMAT ", queue %d", lane_id,
 							queue_id);
 	}
@@ -166,7 +166,7 @@ tq_check_history(ReturnSetInfo *result)
 		TqState to = (TqState) tq_spi_int4(i, 2, 0);
 
 		if (from != to && !tq_state_is_legal(from, to))
-			tq_check_report(result, "change of state is no legal move",
+			tq_check_report(result, "change of state is not a legal move",
 							"task " INT64_FORMAT ", from %s to %s",
 							tq_spi_int8(i, 3, 0), tq_state_name(from),
 							tq_state_name(to));
@@ -175,8 +175,8 @@ tq_check_history(ReturnSetInfo *result)
 }
 
 /*
- * The same rows are found by reading taskq.task and by walking each of its
- * indexes, with one snapshot.
+ * A scan of taskq.task and scans of each of its indexes find the same rows
+ * with one snapshot.
  */
 void
 tq_check_indexes(ReturnSetInfo *result)
@@ -213,7 +213,7 @@ tq_check_indexes(ReturnSetInfo *result)
 	table_close(rel, AccessShareLock);
 }
 
-/* found[0]: all rows; found[column]: those in which it is not null. */
+/* found[0] counts all rows, found[column] those in which it is not null. */
 static void
 walk_table(Relation rel, Snapshot snapshot, Found *found)
 {
@@ -261,8 +261,8 @@ walk_index(Relation rel, Relation index, Snapshot snapshot, Found *found)
 }
 
 /*
- * The column that must not be null for a row to be in the index, 0 when all
- * rows are, -1 for any other condition.
+ * Return the column that must not be null for a row to be in the index; 0 if
+ * the index has all rows, -1 for any other condition.
  */
 static int
 index_condition(Relation index)

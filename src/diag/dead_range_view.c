@@ -1,7 +1,7 @@
 /*
  * dead_range_view.c
- *		What SQL sees of dead ranges: taskq.range_numbers(), and in the test
- *		build the table itself.
+ *		SQL view of dead ranges: taskq.range_numbers(), and in the test build
+ *		the table of dead ranges.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,28 +2,29 @@
  * explain.c
  *		taskq_explain: why a task does not run, or where it runs.
  *
- * The first reason that applies is told, in this order:
+ * It reports the first reason that applies, in this order:
  *
- * 1. The task is finished: what became of it.
- * 2. It is running: its lease or time is over or its worker is gone, it was
- *    asked to stop, its worker is silent, or who holds it.
- * 3. It is suspended, or blocked; of a step of a workflow the layer above
- *    tells what it waits for.
- * 4. It is pending.  First what holds for every claim: an open transaction
- *    changes it; its deadline has passed; all queues, or its queue, are
- *    paused; it is not due; limits.  Then what is known of registered
- *    workers (explain_workers.c): those that could take it are dead, there are
- *    none, none has its tags, all are silent, draining, or full.  That comes
- *    last because claims without registering leave no sign.  Else it waits
- *    its turn.
+ * 1. The task is finished: its outcome.
+ * 2. It is running: its lease or time limit has expired, its worker is gone,
+ *    it was asked to stop, its worker is silent; otherwise, its holder.
+ * 3. It is suspended or blocked; for a step of a workflow, the layer above
+ *    reports what it waits for.
+ * 4. It is pending.  First come reasons that apply to every claim: an open
+ *    transaction changes it; its deadline has passed; all queues, or its
+ *    queue, are paused; it is not due; limits.  Then come reasons that depend
+ *    on registered workers (explain_workers.c): those that could claim it are
+ *    dead, there are none, none has its tags, or all are silent, draining, or
+ *    full.  These come last because claims by unregistered workers are not
+ *    tracked.  Otherwise it waits its turn.
  *
- * When nothing happens by itself here (not preloaded, a copy, no background
- * worker) that is told with every reason that would end by itself.
+ * If background processing is off (not preloaded, a copy, no background
+ * worker), this is added to every reason that background processing would
+ * resolve.
  *
- * It costs some look-ups by index, one row for each worker alive, and at
- * most 10000 entries of the queue's lanes, or for a step of a workflow the
- * rows of all steps of the instance; it never reads the whole queue,
- * and works without shared memory and on a standby.
+ * The cost is some index lookups, one row for each active worker, and at most
+ * 10000 entries of the queue's lanes, or for a step of a workflow the rows of
+ * all steps of the instance.  It never reads the whole queue, and works
+ * without shared memory and on a standby.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -56,8 +57,8 @@
 PG_FUNCTION_INFO_V1(taskq_explain);
 
 /*
- * Who holds the key, under policy $3 (TqKeyPolicy), or else who of the first
- * ones in its key queue is open.
+ * Find the holder of the key under policy $3 (TqKeyPolicy), or else the first
+ * pending or running tasks in its key queue.
  */
 static TqStmt stmt_in_line = {
 	"WITH holding AS ("
@@ -157,10 +158,10 @@ taskq_explain(PG_FUNCTION_ARGS)
 }
 
 /*
- * The task, and whether its words may be told.  TQ002 when there is none, in
- * the same words for a role without any right on its queue; 42501 for one
- * that has some, but not read.  It may move between the two tables while
- * they are read: then it is there at the second look.
+ * Find the task, and whether its messages may be shown.  Raises TQ002 if there
+ * is none, with the same message for a role without any right on its queue;
+ * 42501 for a role that has some right, but not read.  If the task moves
+ * between the two tables while they are read, the second look-up finds it.
  */
 static TqQueue *
 find_task(TqExplain *e, int64 task_id, TqTask *task)
@@ -180,7 +181,7 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 	{
 		if (rights == 0)
 			tq_error_no_such_task(task_id);
-		tq_error_task_right(TQ_RIGHT_READ);
+		tq_error_task_right(task_id, TQ_RIGHT_READ);
 	}
 	return queue;
 }
@@ -195,11 +196,11 @@ explain_done(TqExplain *e, TqTask *task)
 	tq_explain_read_holder(task, &holder);
 	tq_explain_read_change(task, &change);
 	appendStringInfo(
-		&e->text, "is done since %s",
+		&e->text, "has been done since %s",
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)));
 	if (holder.name != NULL)
 	{
-		appendStringInfoString(&e->text, ", by ");
+		appendStringInfoString(&e->text, ", completed by ");
 		tq_explain_whom(e, &holder);
 	}
 	tq_explain_role(e, &change);
@@ -207,7 +208,7 @@ explain_done(TqExplain *e, TqTask *task)
 	{
 		appendStringInfo(&e->text, " (%s)",
 						 tq_reason_name((TqReason) task->f.reason));
-		tq_explain_words(e, ", with the words ",
+		tq_explain_words(e, ", with message ",
 						 change.known ? change.message
 									  : tq_explain_message(task));
 	}
@@ -229,44 +230,44 @@ explain_dead(TqExplain *e, TqTask *task)
 	{
 		case TQ_REASON_EXHAUSTED:
 			why = TQ_WHY_DEAD_EXHAUSTED;
-			ending = " was the last one, and failed";
+			ending = " failed, and no attempts are left";
 			break;
 		case TQ_REASON_REJECTED:
 			why = TQ_WHY_DEAD_REJECTED;
-			ending = " failed, never to be repeated";
+			ending = " failed with an error that is not retried";
 			break;
 		case TQ_REASON_DEADLINE:
 			why = TQ_WHY_DEAD_DEADLINE;
-			ending = ", and no other one could begin before its deadline, ";
+			ending = " when its deadline passed at ";
 			break;
 		case TQ_REASON_WORKER_DEAD:
 			why = TQ_WHY_DEAD_WORKER;
-			ending = " lost its worker, which died";
+			ending = " ended because its worker died";
 			break;
 		case TQ_REASON_LEASE_EXPIRED:
 			why = TQ_WHY_DEAD_LEASE;
-			ending = " did not end before its lease";
+			ending = " ended because its lease expired";
 			break;
 		case TQ_REASON_TIMEOUT:
 			why = TQ_WHY_DEAD_TIMEOUT;
-			ending = " took longer than its time_limit";
+			ending = " exceeded its time_limit";
 			break;
 		default:
 			break;
 	}
 	tq_explain_because(why);
 	appendStringInfo(
-		text, "is dead since %s (%s): ",
+		text, "has been dead since %s (%s): ",
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)),
 		task->f.reason == TQ_REASON_NONE
-			? "no reason is noted"
+			? "no reason recorded"
 			: tq_reason_name((TqReason) task->f.reason));
 	if (never_begun)
-		appendStringInfoString(text, "nobody has claimed it");
+		appendStringInfoString(text, "it was never claimed");
 	else
 	{
 		if (why == TQ_WHY_DEAD_OTHERWISE || why == TQ_WHY_DEAD_DEADLINE)
-			appendStringInfoString(text, "it has reached ");
+			appendStringInfoString(text, "it was at ");
 		say_attempt(e, task);
 		appendStringInfoString(text, ending);
 	}
@@ -274,13 +275,13 @@ explain_dead(TqExplain *e, TqTask *task)
 		appendStringInfoString(
 			text, tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
 	else if (why == TQ_WHY_DEAD_OTHERWISE)
-		tq_explain_words(e, ", with the words ", tq_explain_message(task));
+		tq_explain_words(e, ", with message ", tq_explain_message(task));
 	tq_explain_words(e, "; its last error: ", tq_explain_error(task));
 	appendStringInfoChar(text, '.');
 	say_retry(e, task, " runs it again, with all its attempts.");
 }
 
-/* Cancelled, filtered, redundant, recreated */
+/* Cancelled, filtered, redundant or recreated. */
 static void
 explain_otherwise_finished(TqExplain *e, TqTask *task)
 {
@@ -291,18 +292,18 @@ explain_otherwise_finished(TqExplain *e, TqTask *task)
 	tq_explain_read_holder(task, &holder);
 	tq_explain_read_change(task, &change);
 	appendStringInfo(
-		text, "is %s since %s", tq_state_name((TqState) task->f.state),
+		text, "has been %s since %s", tq_state_name((TqState) task->f.state),
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_FINISHED_AT, 0)));
 	if (task->f.state == TQ_STATE_FILTERED && holder.name != NULL)
 	{
-		appendStringInfoString(text, ", found irrelevant by ");
+		appendStringInfoString(text, ", by ");
 		tq_explain_whom(e, &holder);
 	}
 	tq_explain_role(e, &change);
 	if (task->f.reason != TQ_REASON_NONE && task->f.reason != TQ_REASON_MANUAL)
 		appendStringInfo(text, " (%s)",
 						 tq_reason_name((TqReason) task->f.reason));
-	tq_explain_words(e, ", with the words ",
+	tq_explain_words(e, ", with message ",
 					 change.known ? change.message : tq_explain_message(task));
 	switch ((TqState) task->f.state)
 	{
@@ -357,19 +358,22 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 						 tq_explain_time(asked_at));
 		tq_explain_whom(e, &holder);
 		appendStringInfo(text,
-						 " holds it, and any end but success makes it"
+						 " holds it, and any outcome except success makes it"
 						 " cancelled; taskq_cancel(" INT64_FORMAT
-						 ", force => true) ends it now.",
+						 ", force => true) cancels it now.",
 						 task->f.task_id);
 	}
 	else
 		explain_held(e, task, &holder, time_until);
 	tq_explain_last_error(e, task);
 	(void) tq_explain_upkeep(
-		e, " If it is lost, nothing takes it back by itself: ");
+		e, " If its worker is lost, it is not reclaimed automatically: ");
 }
 
-/* Has it lost its lease, its time or its worker, and not been taken back? */
+/*
+ * Has it exceeded its lease or time limit, or lost its worker, and not been
+ * reclaimed yet?
+ */
 static bool
 explain_lost(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 			 TimestampTz time_until)
@@ -380,13 +384,13 @@ explain_lost(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 	if (task->f.lease_until <= now)
 	{
 		tq_explain_because(TQ_WHY_LOST_LEASE);
-		appendStringInfo(text, ": its lease ended at %s",
+		appendStringInfo(text, ": its lease expired at %s",
 						 tq_explain_time(task->f.lease_until));
 	}
 	else if (time_until <= now)
 	{
 		tq_explain_because(TQ_WHY_LOST_TIME);
-		appendStringInfo(text, ": its time_limit ended at %s",
+		appendStringInfo(text, ": it exceeded its time_limit at %s",
 						 tq_explain_time(time_until));
 	}
 	else if (holder->name != NULL && (holder->state == TQ_WORKER_DEAD ||
@@ -395,15 +399,15 @@ explain_lost(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 		tq_explain_because(TQ_WHY_LOST_WORKER);
 		appendStringInfo(text, ": its worker \"%s\" %s at %s", holder->name,
 						 holder->state == TQ_WORKER_DEAD ? "was declared dead"
-														 : "left",
+														 : "deregistered",
 						 tq_explain_time(holder->ended_at));
 	}
 	else
 		return false;
-	if (!tq_explain_upkeep(e, ", and nothing takes it back: "))
+	if (!tq_explain_upkeep(e, ", and it is not reclaimed: "))
 	{
 		appendStringInfoString(
-			text, "; the background worker is about to take it back.");
+			text, "; the background worker is about to reclaim it.");
 		return true;
 	}
 	appendStringInfo(text, " taskq_retry(" INT64_FORMAT ", %sforce => true)",
@@ -412,7 +416,7 @@ explain_lost(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 							 task->f.attempt >= task->f.max_attempts
 						 ? "reset_attempts => true, "
 						 : "");
-	appendStringInfoString(text, " takes it back at once.");
+	appendStringInfoString(text, " reclaims it immediately.");
 	return true;
 }
 
@@ -433,7 +437,7 @@ explain_held(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 		appendStringInfo(
 			text,
 			" holds it, but is silent: it was last seen at %s, and is"
-			" declared dead when it has been silent for %s.",
+			" declared dead after %s of silence.",
 			tq_explain_time(seen_at),
 			tq_explain_span(tq_guc_usecs(tq_guc_dead_threshold)));
 		return;
@@ -443,12 +447,11 @@ explain_held(TqExplain *e, const TqTask *task, const TqExplainHolder *holder,
 											  : TQ_WHY_RUNS_BY_NOBODY);
 	appendStringInfoString(text, " holds it");
 	if (registered)
-		appendStringInfoString(
-			text, holder->bound
-					  ? " while it lives, which ends with its connection"
-					  : " while it lives");
+		appendStringInfoString(text, holder->bound
+										 ? " as long as its connection lasts"
+										 : " as long as it sends heartbeats");
 	if (task->f.lease_until != DT_NOEND)
-		appendStringInfo(text, "%s until %s at most",
+		appendStringInfo(text, "%s until %s at the latest",
 						 registered ? ", but" : "",
 						 tq_explain_time(task->f.lease_until));
 	if (registered && holder->seen)
@@ -467,9 +470,11 @@ explain_suspended(TqExplain *e, TqTask *task)
 	TqExplainChange change;
 
 	tq_explain_read_change(task, &change);
-	appendStringInfoString(text, "is suspended");
 	if (change.known)
-		appendStringInfo(text, " since %s", tq_explain_time(change.at));
+		appendStringInfo(text, "has been suspended since %s",
+						 tq_explain_time(change.at));
+	else
+		appendStringInfoString(text, "is suspended");
 	if (tq_explain_step(e, task))
 		return;
 	tq_explain_because(TQ_WHY_SUSPENDED);
@@ -477,9 +482,9 @@ explain_suspended(TqExplain *e, TqTask *task)
 	if (task->f.reason != TQ_REASON_NONE)
 		appendStringInfo(text, " (%s)",
 						 tq_reason_name((TqReason) task->f.reason));
-	tq_explain_words(e, ", with the words ",
+	tq_explain_words(e, ", with message ",
 					 change.known ? change.message : tq_explain_message(task));
-	appendStringInfoString(text, ", until somebody resumes it.");
+	appendStringInfoString(text, ", until it is resumed.");
 	say_retry(e, task, " makes it pending.");
 }
 
@@ -505,11 +510,11 @@ explain_blocked(TqExplain *e, const TqQueue *queue, const TqTask *task)
 	else
 		appendStringInfoString(&e->text,
 							   "is blocked: it waits for other tasks, and "
-							   "becomes pending when these are finished.");
+							   "becomes pending when they have finished.");
 	say_deadline(e, task);
 }
 
-/* Who of its key is in its way, and what ends that. */
+/* Report which tasks of its key it waits for, and what resolves that. */
 static void
 say_in_line(TqExplain *e, const TqQueue *queue, const TqTask *task)
 {
@@ -528,12 +533,12 @@ say_in_line(TqExplain *e, const TqQueue *queue, const TqTask *task)
 						 tq_state_name((TqState) tq_spi_int4(i, 2, 0)));
 	if (rows > 0 && tq_spi_bool(0, 3))
 		appendStringInfoString(&e->text,
-							   ", which holds all of the key until it is "
+							   ", which holds the key until it is "
 							   "retried, resolved, poisoned or cancelled.");
 	else
 		appendStringInfoString(&e->text,
-							   "; when one of them has ended, the first "
-							   "one that waits becomes pending.");
+							   "; when one of them has finished, the first "
+							   "waiting task becomes pending.");
 	tq_spi_leave(&spi);
 }
 
@@ -548,18 +553,19 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 	{
 		tq_explain_because(TQ_WHY_BUSY);
 		appendStringInfoString(
-			text, "a transaction that is still open is changing it, such as"
-				  " one that has claimed it; look again when that has ended.");
+			text,
+			"an open transaction is changing it, for example one that has"
+			" claimed it; try again when that transaction has ended.");
 		return;
 	}
 	if (deadline <= tq_clock_wall())
 	{
 		tq_explain_because(TQ_WHY_DEADLINE_PAST);
 		appendStringInfo(text,
-						 "its deadline, %s, has passed, so no claim"
-						 " gets it",
+						 "its deadline, %s, has passed, so it cannot"
+						 " be claimed",
 						 tq_explain_time(deadline));
-		if (!tq_explain_upkeep(e, ", and nothing ends it: "))
+		if (!tq_explain_upkeep(e, ", and nothing processes the deadline: "))
 			tq_explain_deadline_duty(e);
 		return;
 	}
@@ -575,7 +581,7 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 			say_attempt(e, task);
 			appendStringInfoString(text, " has failed");
 			tq_explain_words(e, " with ", error);
-			appendStringInfoString(text, "; the next one may begin at ");
+			appendStringInfoString(text, "; the next attempt can start at ");
 		}
 		else
 		{
@@ -602,16 +608,16 @@ explain_pending(TqExplain *e, const TqQueue *queue, TqTask *task)
 static void
 say_attempt(TqExplain *e, const TqTask *task)
 {
-	appendStringInfo(&e->text, "attempt %d of ", task->f.attempt);
+	appendStringInfo(&e->text, "attempt %d", task->f.attempt);
 	if (task->f.max_attempts == -1)
-		appendStringInfoString(&e->text, "any number");
+		appendStringInfoString(&e->text, " (unlimited)");
 	else
-		appendStringInfo(&e->text, "%d", task->f.max_attempts);
+		appendStringInfo(&e->text, " of %d", task->f.max_attempts);
 }
 
 /*
- * The call that makes it pending again.  A suspended task keeps its attempts
- * unless it has used them up.
+ * Report the call that makes it pending again.  A suspended task keeps its
+ * attempts unless it has used them up.
  */
 static void
 say_retry(TqExplain *e, const TqTask *task, const char *also)
@@ -634,6 +640,7 @@ say_deadline(TqExplain *e, const TqTask *task)
 		return;
 	tq_explain_because(TQ_WHY_DEADLINE_AHEAD);
 	appendStringInfo(
-		&e->text, " Unless it is claimed before its deadline, %s, it is dead.",
+		&e->text,
+		" If it is not claimed before its deadline, %s, it becomes dead.",
 		tq_explain_time(TQ_TASK_TIME(task, TQ_COL_DEADLINE, 0)));
 }

@@ -1,25 +1,26 @@
 /*
  * explain_claim.c
- *		taskq_explain_claim: what a claim would get now, or why nothing.
+ *		taskq_explain_claim: what a claim would get now, or why it gets no
+ *		task.
  *
- * The first reason that applies is told, in the order in which a claim
+ * It reports the first reason that applies, in the order in which a claim
  * meets them:
  *
- * 1. This is a standby.  The worker is not registered (where it must be),
- *    is dead, or drains.  There is no such queue, or the worker's role has
+ * 1. This is a standby.  The worker is not registered (where it must be), is
+ *    dead, or is draining.  There is no such queue, or the worker's role has
  *    no right to work on it.
  * 2. All queues, or the queue, are paused.
- * 3. There is a ready task with fitting tags: the limits of the queue, then
- *    that of the worker; else the claim gets it.
- * 4. There is none: all ready ones are being claimed, are past their
- *    deadline, or need other tags; the next one is due later; all are
- *    running; none is pending; the queue is empty.
+ * 3. There is a ready task with matching tags: the limits of the queue, then
+ *    that of the worker; otherwise the claim gets the task.
+ * 4. There is no such task: all ready ones are being claimed, are past their
+ *    deadline, or need other tags; the next one is due later; all are running;
+ *    none is pending; the queue is empty.
  *
- * With all queues of a worker: the first queue that has a task for it, else
- * the reason of each.
+ * For all queues of a worker, it reports the first queue that has a task, or
+ * else the reason for each queue.
  *
- * What it costs is bounded as in explain.c, for each queue that is looked at.
- * Asking is no heartbeat of the worker.
+ * The cost is bounded as in explain.c, for each queue that is checked.  The
+ * call is not a heartbeat of the worker.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -46,10 +47,10 @@
 
 PG_FUNCTION_INFO_V1(taskq_explain_claim);
 
-/* The claim that is asked about. */
+/* The claim to explain. */
 typedef struct Claim
 {
-	char         *queue_name; /* NULL: all of the worker */
+	char         *queue_name; /* NULL: all of the worker's queues */
 	char         *worker_name;
 	TqTags        tags;
 	bool          tags_given;
@@ -119,8 +120,9 @@ taskq_explain_claim(PG_FUNCTION_ARGS)
 }
 
 /*
- * Work or read on the queue; for somebody else's worker read there.  A queue
- * that does not exist is explained to those who may work on, or read, all.
+ * Requires work or read on the queue; for a worker of another role, read.  A
+ * queue that does not exist is explained to roles that may work on or read all
+ * queues.
  */
 static void
 check_rights(TqExplain *e, Claim *claim)
@@ -140,7 +142,7 @@ check_rights(TqExplain *e, Claim *claim)
 			tq_worker_look(claim->worker_name, e->names, &claim->worker);
 }
 
-/* What may be told of a queue; NULL: of all. */
+/* What may be shown of a queue; NULL: of all queues. */
 static int
 see_rights(TqExplain *e, const TqQueue *queue)
 {
@@ -151,7 +153,10 @@ see_rights(TqExplain *e, const TqQueue *queue)
 	return rights;
 }
 
-/* May the worker's role claim from the queue?  If it is gone, managers may */
+/*
+ * May the worker's role claim from the queue?  If it has been dropped, assume
+ * yes.
+ */
 static bool
 worker_may(const Claim *claim, const TqQueue *queue)
 {
@@ -160,7 +165,7 @@ worker_may(const Claim *claim, const TqQueue *queue)
 		   (tq_role_rights_of(claim->worker.role, queue) & TQ_RIGHT_WORK) != 0;
 }
 
-/* Does the worker get nothing, whatever the queue? */
+/* Does the worker get no task from any queue? */
 static bool
 explain_worker(TqExplain *e, const Claim *claim)
 {
@@ -174,20 +179,21 @@ explain_worker(TqExplain *e, const Claim *claim)
 	{
 		tq_explain_because(TQ_WHY_CLAIM_WORKER_DEAD);
 		appendStringInfo(text,
-						 "the worker was declared dead, and the claim raises"
-						 " TQ007; register it again: taskq_register(%s).",
+						 "the worker has been declared dead, so the claim"
+						 " raises TQ007; register it again with"
+						 " taskq_register(%s).",
 						 literal);
 		return true;
 	}
 	if (claim->worker_state != TQ_WORKER_ACTIVE)
 	{
-		/* with a queue it is only a label */
+		/* for a claim from one queue, the name is only a label */
 		if (claim->queue_name != NULL)
 			return false;
 		tq_explain_because(TQ_WHY_CLAIM_WORKER_UNKNOWN);
 		appendStringInfo(text,
-						 "no worker of that name is registered, and the"
-						 " claim raises TQ007; register it:"
+						 "no worker of that name is registered, so the"
+						 " claim raises TQ007; register it with"
 						 " taskq_register(%s).",
 						 literal);
 		return true;
@@ -195,8 +201,8 @@ explain_worker(TqExplain *e, const Claim *claim)
 	if (!claim->worker.draining)
 		return false;
 	tq_explain_because(TQ_WHY_CLAIM_WORKER_DRAINING);
-	appendStringInfoString(
-		text, "the worker is draining, which ends when it registers again.");
+	appendStringInfoString(text,
+						   "the worker is draining until it registers again.");
 	return true;
 }
 
@@ -211,21 +217,23 @@ explain_one(TqExplain *e, const Claim *claim)
 	{
 		tq_explain_because(TQ_WHY_CLAIM_NO_QUEUE);
 		appendStringInfoString(&e->text, "there is no queue of that name; it"
-										 " comes into being with its first"
-										 " task.");
+										 " is created with its first task.");
 	}
 	else
 	{
 		tq_explain_because(TQ_WHY_CLAIM_QUEUE_REFUSED);
 		appendStringInfo(&e->text,
-						 "there is no queue of that name, and the claim"
-						 " raises TQ003; taskq_create_queue(%s) makes it.",
+						 "there is no queue of that name, so the claim"
+						 " raises TQ003; taskq_create_queue(%s) creates it.",
 						 quote_literal_cstr(claim->queue_name));
 	}
 	return false;
 }
 
-/* All queues of a worker: the first that has a task, or the reason of each */
+/*
+ * All queues of a worker: report the first that has a task, or the reason of
+ * each.
+ */
 static bool
 explain_all(TqExplain *e, const Claim *claim)
 {
@@ -235,7 +243,7 @@ explain_all(TqExplain *e, const Claim *claim)
 
 	if (names == NULL)
 		names = tq_queue_names(&count);
-	/* one queue whose limit cannot be kept fails the claim from all */
+	/* one queue whose limit cannot be enforced fails the claim from all */
 	for (int i = 0; i < Min(count, QUEUES_LOOKED_AT) && !tq_shmem_ready(); i++)
 	{
 		TqQueue *queue = tq_queue_find(names[i]);
@@ -249,7 +257,7 @@ explain_all(TqExplain *e, const Claim *claim)
 		TqQueue *queue = tq_queue_find(names[i]);
 
 		CHECK_FOR_INTERRUPTS();
-		/* of all queues, those where it may not work do not matter */
+		/* a claim from all queues skips those where the worker has no right */
 		if (queue == NULL ||
 			(claim->worker.queues == NULL && !worker_may(claim, queue)))
 			continue;
@@ -260,19 +268,19 @@ explain_all(TqExplain *e, const Claim *claim)
 			return true;
 	}
 	if (count > QUEUES_LOOKED_AT)
-		appendStringInfo(&e->text, "%s%d more queues were not looked at.",
+		appendStringInfo(&e->text, "%s%d more queues were not checked.",
 						 told > 0 ? "\n" : "", count - QUEUES_LOOKED_AT);
 	else if (told == 0)
 	{
 		tq_explain_because(TQ_WHY_CLAIM_NO_QUEUES);
 		appendStringInfoString(
-			&e->text, "none of the worker's queues exists, or its role has"
-					  " no right to work on any.");
+			&e->text, "the worker's queues do not exist, or its role has no"
+					  " right to work on them.");
 	}
 	return false;
 }
 
-/* What a claim from this queue would get: true if a task. */
+/* Report what a claim from this queue would get; return true if a task. */
 static bool
 explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 {
@@ -286,7 +294,7 @@ explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 		appendStringInfo(&e->text,
 						 "role \"%s\", which registered the worker, has no"
 						 " right to work on the queue;"
-						 " taskq_grant(%s, %s, '{work}') gives it.",
+						 " taskq_grant(%s, %s, '{work}') grants it.",
 						 role, quote_literal_cstr(queue->name),
 						 quote_literal_cstr(role));
 		return false;
@@ -303,19 +311,19 @@ explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 	if (tq_explain_limited(e, queue) || worker_is_full(e, claim))
 		return false;
 	tq_explain_because(TQ_WHY_CLAIM_GETS);
-	/* what was said of other queues does not matter */
+	/* discard the reasons given for other queues */
 	resetStringInfo(&e->text);
 	appendStringInfo(&e->text, INT64_FORMAT, peek.head.f.task_id);
 	if (queue->options.order == TQ_ORDER_RANDOM)
 		appendStringInfoString(&e->text,
-							   ", or another one of the first ready ones");
+							   ", or another of the first ready tasks");
 	if (claim->queue_name == NULL)
 		appendStringInfo(&e->text, ", from queue \"%s\"", queue->name);
 	appendStringInfoChar(&e->text, '.');
 	return true;
 }
 
-/* Does the claim fail, since there is no memory for limits? */
+/* Does the claim fail because limits need shared memory? */
 static bool
 is_refused(TqExplain *e, const Claim *claim, const TqQueue *queue)
 {
@@ -326,10 +334,10 @@ is_refused(TqExplain *e, const Claim *claim, const TqQueue *queue)
 	tq_explain_because(TQ_WHY_LIMIT_NOT_PRELOADED);
 	appendStringInfoString(
 		&e->text,
-		"the worker has a max_running, which needs the library to be"
-		" preloaded, so its claims raise 55000; add taskq to"
-		" shared_preload_libraries and restart the server, or register it"
-		" again without.");
+		"the worker has a max_running, which requires taskq to be loaded"
+		" via shared_preload_libraries, so its claims raise 55000; add taskq"
+		" to shared_preload_libraries and restart the server, or register the"
+		" worker again without max_running.");
 	return true;
 }
 
@@ -345,8 +353,8 @@ worker_is_full(TqExplain *e, const Claim *claim)
 		return false;
 	tq_explain_because(TQ_WHY_CLAIM_WORKER_LIMIT);
 	appendStringInfo(&e->text,
-					 "the worker has reached its max_running of %d; a task"
-					 " that it ends makes room.",
+					 "the worker has reached its max_running of %d; it can"
+					 " claim again when one of its tasks finishes.",
 					 claim->worker.max_running);
 	return true;
 }
@@ -364,16 +372,16 @@ explain_not_ready(TqExplain *e, const TqQueue *queue, const TqTags *tags,
 	{
 		tq_explain_because(TQ_WHY_CLAIM_TOO_MANY);
 		appendStringInfoString(
-			text, "nothing was found among the first entries of the queue,"
-				  " which are running or gone; a claim looks at all of them.");
+			text, "the first entries of the queue are all running or gone, and"
+				  " only these were checked; a claim checks all entries.");
 		return;
 	}
 	if (peek->busy > 0)
 	{
 		tq_explain_because(TQ_WHY_CLAIM_BUSY);
 		appendStringInfo(text,
-						 "every ready task (%d) is being changed by a"
-						 " transaction that is still open, such as a claim.",
+						 "every ready task (%d) is being changed by an open"
+						 " transaction, for example a claim.",
 						 peek->busy);
 		return;
 	}
@@ -384,7 +392,7 @@ explain_not_ready(TqExplain *e, const TqQueue *queue, const TqTags *tags,
 						 "every ready task (%d), such as " INT64_FORMAT
 						 ", is past its deadline",
 						 peek->past, peek->past_id);
-		if (!tq_explain_upkeep(e, ", and nothing ends it: "))
+		if (!tq_explain_upkeep(e, ", and nothing processes the deadline: "))
 			tq_explain_deadline_duty(e);
 		return;
 	}
@@ -407,7 +415,7 @@ explain_not_ready(TqExplain *e, const TqQueue *queue, const TqTags *tags,
 		tq_explain_because(TQ_WHY_CLAIM_WAITERS);
 }
 
-/* Will a task become due? */
+/* Is there a task that will become due? */
 static bool
 explain_later(TqExplain *e, const TqQueue *queue, const TqTags *tags)
 {
@@ -420,9 +428,9 @@ explain_later(TqExplain *e, const TqQueue *queue, const TqTags *tags)
 	if (next.found)
 	{
 		tq_explain_because(TQ_WHY_CLAIM_LATER);
-		appendStringInfo(
-			text, "the next one, task " INT64_FORMAT ", is due at %s.",
-			next.head.f.task_id, tq_explain_time(next.head.f.available_at));
+		appendStringInfo(text, "the next task is " INT64_FORMAT ", due at %s.",
+						 next.head.f.task_id,
+						 tq_explain_time(next.head.f.available_at));
 		return true;
 	}
 	tq_dispatch_peek(&e->call, queue, NULL, TQ_ORDER_FIFO, true, &next);
@@ -431,8 +439,8 @@ explain_later(TqExplain *e, const TqQueue *queue, const TqTags *tags)
 	tq_explain_because(TQ_WHY_CLAIM_LATER_OTHER_TAGS);
 	tq_explain_task_tags(&task, &needed);
 	appendStringInfo(text,
-					 "the next one, task " INT64_FORMAT
-					 ", is due at %s, and needs other tags: claim with"
+					 "the next task is " INT64_FORMAT
+					 ", due at %s, and it needs other tags: claim with"
 					 " tags => %s.",
 					 task.f.task_id, tq_explain_time(task.f.available_at),
 					 quote_literal_cstr(tq_explain_tags(&needed)));
@@ -472,14 +480,15 @@ explain_rows(TqExplain *e, const TqQueue *queue)
 		appendStringInfo(
 			text,
 			"no task is pending; of %s" INT64_FORMAT
-			", running are " INT64_FORMAT ", suspended " INT64_FORMAT
-			", blocked " INT64_FORMAT ".",
+			" live tasks, " INT64_FORMAT " are running, " INT64_FORMAT
+			" suspended and " INT64_FORMAT " blocked.",
 			more, all, survey.live[TQ_STATE_RUNNING],
 			survey.live[TQ_STATE_SUSPENDED], survey.live[TQ_STATE_BLOCKED]);
 	}
 	if (survey.live[TQ_STATE_RUNNING] > 0)
 		(void) tq_explain_upkeep(
-			e, " If they are lost, nothing takes them back by itself: ");
+			e,
+			" If their workers are lost, they are not reclaimed automatically: ");
 }
 
 /* "A claim from queue "q" by worker "w" with tags {a}" */

@@ -1,8 +1,8 @@
 /*
  * explain_facts.c
- *		What explanations look at: pauses, limits, who holds tasks.
+ *		Facts for explanations: pauses, limits, holders of tasks.
  *
- * Nothing here reads more than LOOK_ROWS rows of a queue.
+ * No function here reads more than LOOK_ROWS rows of a queue.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -49,7 +49,7 @@ static bool say_rate_limit(TqExplain *e, const TqQueue *queue);
 static void look_at_row(TqSurvey *survey, const TqTaskFixed *row);
 static int  compare_holders(const void *a, const void *b);
 
-/* Is the queue paused, or are all? */
+/* Is the queue paused, or are all queues? */
 bool
 tq_explain_paused(TqExplain *e, const TqQueue *queue)
 {
@@ -61,7 +61,7 @@ tq_explain_paused(TqExplain *e, const TqQueue *queue)
 		if (queue->paused && queue->paused_until > tq_clock_dispatch())
 			appendStringInfo(
 				&e->text,
-				" The queue's own pause has to end, too: taskq_resume(%s).",
+				" The queue itself is paused, too: run taskq_resume(%s) as well.",
 				quote_literal_cstr(queue->name));
 		return true;
 	}
@@ -94,20 +94,21 @@ say_pause(TqExplain *e, int32 queue_id, const char *name)
 	tq_spi_leave(&spi);
 
 	if (name == NULL)
-		appendStringInfo(&e->text, "all queues are paused since %s",
+		appendStringInfo(&e->text, "all queues have been paused since %s",
 						 tq_explain_time(since));
 	else
-		appendStringInfo(&e->text, "queue \"%s\" is paused since %s", name,
-						 tq_explain_time(since));
+		appendStringInfo(&e->text, "queue \"%s\" has been paused since %s",
+						 name, tq_explain_time(since));
 	if (until != DT_NOEND)
-		appendStringInfo(&e->text, " until %s", tq_explain_time(until));
-	tq_explain_words(e, ", because: ", words);
-	appendStringInfo(&e->text, "; taskq_resume(%s) ends that.",
-					 quote_literal_cstr(name == NULL ? TQ_QUEUE_ALL : name));
+		appendStringInfo(&e->text, " (until %s)", tq_explain_time(until));
+	tq_explain_words(e, ", with reason ", words);
+	appendStringInfo(&e->text, "; run taskq_resume(%s) to resume %s.",
+					 quote_literal_cstr(name == NULL ? TQ_QUEUE_ALL : name),
+					 name == NULL ? "them" : "it");
 	return true;
 }
 
-/* Do the limits of the queue allow nobody another task? */
+/* Do the limits of the queue prevent every claim? */
 bool
 tq_explain_limited(TqExplain *e, const TqQueue *queue)
 {
@@ -116,7 +117,7 @@ tq_explain_limited(TqExplain *e, const TqQueue *queue)
 	return say_queue_limit(e, queue) || say_rate_limit(e, queue);
 }
 
-/* Do claims from the queue fail, since there is no memory for its limits? */
+/* Do claims from the queue fail because its limits need shared memory? */
 bool
 tq_explain_refused(TqExplain *e, const TqQueue *queue)
 {
@@ -141,18 +142,18 @@ tq_explain_refused(TqExplain *e, const TqQueue *queue)
 	tq_explain_because(TQ_WHY_LIMIT_NOT_PRELOADED);
 	appendStringInfo(
 		&e->text,
-		"queue \"%s\" has a %s, which needs the library to be"
-		" preloaded, so claims raise 55000; add taskq to"
-		" shared_preload_libraries and restart the server, or"
-		" lift the limit: taskq_alter_queue(%s, '{\"%s\": null}').",
+		"queue \"%s\" has a %s, which requires taskq to be loaded via"
+		" shared_preload_libraries, so claims raise 55000; add taskq to"
+		" shared_preload_libraries and restart the server, or remove the"
+		" limit: taskq_alter_queue(%s, '{\"%s\": null}').",
 		queue->name, option,
 		quote_literal_cstr(of_all ? TQ_QUEUE_ALL : queue->name), option);
 	return true;
 }
 
 /*
- * Is max_running reached?  Where memory does not know (no claim has counted
- * yet), the rows that a look may read tell.
+ * Is max_running reached?  If the number in memory is unknown (no claim has
+ * counted yet), use the rows that may be read here.
  */
 static bool
 say_queue_limit(TqExplain *e, const TqQueue *queue)
@@ -180,14 +181,13 @@ say_queue_limit(TqExplain *e, const TqQueue *queue)
 		queue->name, max);
 	tq_explain_holders(e, &survey);
 	if (survey.complete && used > survey.live[TQ_STATE_RUNNING])
-		appendStringInfo(
-			&e->text, "; transactions that are still open hold " INT64_FORMAT,
-			used - survey.live[TQ_STATE_RUNNING]);
-	appendStringInfo(&e->text,
-					 ". A task that ends makes room; so does"
-					 " taskq_alter_queue(%s, '{\"max_running\": " INT64_FORMAT
-					 "}').",
-					 quote_literal_cstr(queue->name), used + 1);
+		appendStringInfo(&e->text, "; open transactions hold " INT64_FORMAT,
+						 used - survey.live[TQ_STATE_RUNNING]);
+	appendStringInfo(
+		&e->text,
+		". Another task can be claimed when one finishes, or after"
+		" taskq_alter_queue(%s, '{\"max_running\": " INT64_FORMAT "}').",
+		quote_literal_cstr(queue->name), used + 1);
 	return true;
 }
 
@@ -208,7 +208,7 @@ say_rate_limit(TqExplain *e, const TqQueue *queue)
 		queue->name, rate->count, tq_explain_span((int64) rate->per));
 	if (wait < 0)
 		appendStringInfo(&e->text,
-						 "which starts empty with the next claim; a claim"
+						 "which starts empty at the next claim; a claim"
 						 " %s after that gets a task.",
 						 tq_explain_span((int64) (rate->per / rate->count)));
 	else
@@ -219,9 +219,9 @@ say_rate_limit(TqExplain *e, const TqQueue *queue)
 }
 
 /*
- * How many tasks a worker holds, counting no further than max; false when
- * that is not known.  Where no claim has counted yet, the memory of running
- * tasks is walked, if the caller wants that.
+ * Count the tasks that a worker holds, but no further than max; return false
+ * if that is unknown.  If no claim has counted yet and the caller requests it,
+ * walk the running tasks in memory.
  */
 bool
 tq_explain_worker_used(int32 worker_id, int max, bool walk, int64 *used)
@@ -244,7 +244,7 @@ tq_explain_worker_used(int32 worker_id, int max, bool walk, int64 *used)
 	return true;
 }
 
-/* The live tasks of a queue, lane by lane. */
+/* Survey the live tasks of a queue, lane by lane. */
 void
 tq_explain_survey(TqExplain *e, const TqQueue *queue, TqSurvey *survey)
 {
@@ -311,7 +311,7 @@ look_at_row(TqSurvey *survey, const TqTaskFixed *row)
 	survey->holders[i].tasks++;
 }
 
-/* Those with the most first. */
+/* Order by number of tasks, descending. */
 static int
 compare_holders(const void *a, const void *b)
 {
@@ -362,7 +362,7 @@ tq_explain_holders(TqExplain *e, const TqSurvey *survey)
 		appendStringInfo(&e->text, " (among the first %d tasks)", LOOK_ROWS);
 }
 
-/* The tags of a task, sorted. */
+/* Return the tags of a task, sorted. */
 void
 tq_explain_task_tags(const TqTask *task, TqTags *tags)
 {
@@ -371,7 +371,10 @@ tq_explain_task_tags(const TqTask *task, TqTags *tags)
 		memset(tags, 0, sizeof(*tags));
 }
 
-/* So many sessions wait; false if there are none, or it may not be told. */
+/*
+ * Report how many sessions wait; false if there are none or the caller may not
+ * know.
+ */
 bool
 tq_explain_waiters(TqExplain *e, int count, const char *what)
 {
@@ -382,7 +385,7 @@ tq_explain_waiters(TqExplain *e, int count, const char *what)
 	return true;
 }
 
-/* A step: of which workflow. */
+/* For a step, report its workflow. */
 void
 tq_explain_which(TqExplain *e, const TqTask *task)
 {
@@ -397,7 +400,7 @@ tq_explain_which(TqExplain *e, const TqTask *task)
 	appendStringInfoChar(&e->text, ' ');
 }
 
-/* True: what is to be said is what its workflow has said. */
+/* Returns true if the workflow layer has written the explanation. */
 bool
 tq_explain_step(TqExplain *e, const TqTask *task)
 {

@@ -1,6 +1,6 @@
 /*
  * explain_facts.h
- *		What explanations look at: pauses, limits, who holds tasks.
+ *		Facts for explanations: pauses, limits, holders of tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,7 +13,7 @@
 #include "diag/explain_text.h"
 #include "store/task.h"
 
-/* What became of the live tasks of a queue, as far as was looked. */
+/* The live tasks of a queue, as far as they were read. */
 #define TQ_HOLDERS 64
 
 typedef struct TqHolder

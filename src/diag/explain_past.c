@@ -1,9 +1,10 @@
 /*
  * explain_past.c
- *		Who held a task, who changed its state, and what was said then.
+ *		The past of a task: who held it, who changed its state, and with what
+ *		message.
  *
  * Read from taskq.worker, from the history if the queue writes one, and from
- * the task's own row; no more than a row each.
+ * the task's own row; at most one row each.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,7 +38,7 @@ void
 tq_explain_whom(TqExplain *e, const TqExplainHolder *holder)
 {
 	if (holder->name == NULL)
-		appendStringInfoString(&e->text, "a claim that named no worker");
+		appendStringInfoString(&e->text, "a claim without a worker name");
 	else if (holder->state == TQ_WORKER_LABEL)
 		appendStringInfo(&e->text, "a claim with the label \"%s\"",
 						 holder->name);
@@ -45,15 +46,15 @@ tq_explain_whom(TqExplain *e, const TqExplainHolder *holder)
 		appendStringInfo(&e->text, "worker \"%s\"", holder->name);
 }
 
-/* Whose call it was. */
+/* Report the role that made the call. */
 void
 tq_explain_role(TqExplain *e, const TqExplainChange *change)
 {
 	if (change->role != NULL)
-		appendStringInfo(&e->text, ", by a call of role \"%s\"", change->role);
+		appendStringInfo(&e->text, ", by role \"%s\"", change->role);
 }
 
-/* What went wrong before, of a task that is not at its first attempt. */
+/* Report the error of the attempt before, if there was one. */
 void
 tq_explain_last_error(TqExplain *e, TqTask *task)
 {
@@ -116,7 +117,7 @@ tq_explain_message(TqTask *task)
 	return TextDatumGetCString(value);
 }
 
-/* What the last failed attempt told; NULL when none has failed. */
+/* Return the error of the last failed attempt; NULL if none has failed. */
 char *
 tq_explain_error(TqTask *task)
 {

@@ -1,6 +1,7 @@
 /*
  * explain_past.h
- *		Who held a task, who changed its state, and what was said then.
+ *		The past of a task: who held it, who changed its state, and with what
+ *		message.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,10 +12,10 @@
 #include "diag/explain_text.h"
 #include "store/task.h"
 
-/* Who holds a running task, or held a finished one. */
+/* The holder of a running task, or the former holder of a finished one. */
 typedef struct TqExplainHolder
 {
-	char         *name; /* NULL: a claim that named nobody */
+	char         *name; /* NULL: a claim without a worker name */
 	TqWorkerState state;
 	TimestampTz   ended_at;
 	bool          bound; /* to a connection */
@@ -22,7 +23,7 @@ typedef struct TqExplainHolder
 	int64         silent;
 } TqExplainHolder;
 
-/* The change to the task's state, if the queue writes history. */
+/* The change to the task's current state, if the queue writes history. */
 typedef struct TqExplainChange
 {
 	bool        known;

@@ -1,10 +1,10 @@
 /*
  * explain_text.c
- *		What all explanations need: words for times, tags and reasons, and
- *		why nothing happens by itself.
+ *		Common parts of all explanations: text for times, tags and reasons, and
+ *		why background processing is off.
  *
  * In the test build a session counts which reasons it has given
- * (taskq.debug_reasons), so that a test can tell whether each was seen.
+ * (taskq.debug_reasons), so that a test can check that each one occurred.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -110,7 +110,7 @@ StaticAssertDecl(lengthof(names) == TQ_WHY_LAST + 1,
 
 static int64 given[TQ_WHY_LAST + 1];
 
-/* (name, given): every reason, and how often this session gave it. */
+/* Return (name, given): every reason, and how often this session gave it. */
 Datum
 taskq_debug_reasons(PG_FUNCTION_ARGS)
 {
@@ -130,7 +130,7 @@ taskq_debug_reasons(PG_FUNCTION_ARGS)
 }
 #endif
 
-/* This reason is given. */
+/* Count a reason that is given. */
 void
 tq_explain_because(TqWhy why)
 {
@@ -139,7 +139,7 @@ tq_explain_because(TqWhy why)
 #endif
 }
 
-/* A time as the session writes it. */
+/* Format a time as the session writes it. */
 char *
 tq_explain_time(TimestampTz at)
 {
@@ -147,7 +147,7 @@ tq_explain_time(TimestampTz at)
 		DirectFunctionCall1(timestamptz_out, TimestampTzGetDatum(at)));
 }
 
-/* Microseconds as an interval. */
+/* Format microseconds as an interval. */
 char *
 tq_explain_span(int64 span)
 {
@@ -158,14 +158,14 @@ tq_explain_span(int64 span)
 		DirectFunctionCall1(interval_out, IntervalPGetDatum(&interval)));
 }
 
-/* Some of a text: its first line, if that is not too long. */
+/* Return the first line of a text, shortened if necessary. */
 static char *
 first_line(const char *text)
 {
 	return tq_arg_cut(pnstrdup(text, strcspn(text, "\r\n")), LINE_MAX_BYTES);
 }
 
-/* As a literal of text[]: {a,b} */
+/* Format tags as a literal of text[]: {a,b} */
 char *
 tq_explain_tags(const TqTags *tags)
 {
@@ -178,7 +178,7 @@ tq_explain_tags(const TqTags *tags)
 	return OidOutputFunctionCall(out, tq_arg_tags_datum(tags));
 }
 
-/* Somebody's words, if there are any and they may be told. */
+/* Append a message, if there is one and the caller may see it. */
 void
 tq_explain_words(TqExplain *e, const char *before, const char *words)
 {
@@ -187,9 +187,8 @@ tq_explain_words(TqExplain *e, const char *before, const char *words)
 }
 
 /*
- * Why nothing happens by itself in this database, and what to do about it;
- * false when everything is as it should be.  On a standby it is the primary
- * that works.
+ * Report why background processing is off in this database, and how to change
+ * that; return false if it is on.  On a standby it runs on the primary.
  */
 bool
 tq_explain_upkeep(TqExplain *e, const char *before)
@@ -201,52 +200,56 @@ tq_explain_upkeep(TqExplain *e, const char *before)
 	if (!tq_shmem_ready())
 	{
 		tq_explain_because(TQ_WHY_NOT_PRELOADED);
-		appendStringInfo(text,
-						 "%sthe library is not preloaded, so there is no"
-						 " background worker; call taskq_run_reapers(), or"
-						 " add taskq to shared_preload_libraries and restart"
-						 " the server.",
-						 before);
+		appendStringInfo(
+			text,
+			"%staskq is not loaded via shared_preload_libraries,"
+			" so there is no background worker; call taskq_run_reapers(), or"
+			" add taskq to shared_preload_libraries and restart"
+			" the server.",
+			before);
 		return true;
 	}
 	if (!tq_activation_allows_duties())
 	{
 		tq_explain_because(TQ_WHY_NOT_ACTIVATED);
 		appendStringInfo(text,
-						 "%sthis database is a copy that nobody has"
-						 " activated; a superuser calls taskq_activate().",
+						 "%sthis database is a copy that has not been"
+						 " activated; a superuser must call"
+						 " taskq_activate().",
 						 before);
 		return true;
 	}
 	if (tq_worker_directory_has_worker(MyDatabaseId))
 		return false;
 	tq_explain_because(TQ_WHY_NO_BACKGROUND_WORKER);
-	appendStringInfo(text,
-					 "%sthe background worker of this database does not run; ",
-					 before);
+	appendStringInfo(
+		text, "%sthe background worker of this database is not running; ",
+		before);
 	if (tq_worker_directory_lacks_slot())
-		appendStringInfo(text,
-						 "increase max_worker_processes, now %d, and restart"
-						 " the server.",
-						 max_worker_processes);
+		appendStringInfo(
+			text,
+			"increase \"max_worker_processes\" (currently %d) and restart"
+			" the server.",
+			max_worker_processes);
 	else if (tq_worker_directory_lacks_room())
-		appendStringInfo(text,
-						 "increase taskq.max_databases, now %d, and restart"
-						 " the server.",
-						 tq_guc_max_databases);
+		appendStringInfo(
+			text,
+			"increase \"taskq.max_databases\" (currently %d) and restart"
+			" the server.",
+			tq_guc_max_databases);
 	else
-		appendStringInfoString(text, "the server's log tells why.");
+		appendStringInfoString(text, "see the server log for the reason.");
 	appendStringInfoString(
-		text, " Until then taskq_run_reapers() does its work once.");
+		text, " Until then, taskq_run_reapers() does its work once per call.");
 	return true;
 }
 
-/* When a task past its deadline is ended. */
+/* Report when a task past its deadline becomes dead. */
 void
 tq_explain_deadline_duty(TqExplain *e)
 {
 	appendStringInfo(&e->text,
 					 "; the background worker makes it dead within"
-					 " taskq.deadline_interval, %s.",
+					 " \"taskq.deadline_interval\" (%s).",
 					 tq_explain_span(tq_guc_usecs(tq_guc_deadline_interval)));
 }

@@ -1,7 +1,7 @@
 /*
  * explain_text.h
- *		What all explanations need: words for times, tags and reasons, and
- *		why nothing happens by itself.
+ *		Common parts of all explanations: text for times, tags and reasons, and
+ *		why background processing is off.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,7 +13,7 @@
 #include "base/arg.h"
 #include "store/table.h"
 
-/* Every reason there is; names[] in explain_text.c has them, too. */
+/* All reasons; names[] in explain_text.c has the same ones. */
 typedef enum TqWhy
 {
 	/* of finished tasks */
@@ -89,11 +89,11 @@ typedef enum TqWhy
 	TQ_WHY_CLAIM_ALL_RUNNING,
 	TQ_WHY_CLAIM_NONE_PENDING,
 	TQ_WHY_CLAIM_EMPTY,
-	/* why nothing happens by itself, said beside other reasons */
+	/* why background processing is off, added to other reasons */
 	TQ_WHY_NOT_PRELOADED,
 	TQ_WHY_NOT_ACTIVATED,
 	TQ_WHY_NO_BACKGROUND_WORKER,
-	/* said beside other reasons */
+	/* added to other reasons */
 	TQ_WHY_DEADLINE_AHEAD,
 	TQ_WHY_WAITERS,
 	TQ_WHY_CLAIM_WAITERS
@@ -101,13 +101,13 @@ typedef enum TqWhy
 
 #define TQ_WHY_LAST TQ_WHY_CLAIM_WAITERS
 
-/* One explanation while it is written. */
+/* An explanation while it is written. */
 typedef struct TqExplain
 {
 	StringInfoData text;
 	TqCall         call;
-	bool           words; /* messages and errors may be told */
-	bool           names; /* and who holds tasks */
+	bool           words; /* messages and errors may be shown */
+	bool           names; /* and holders of tasks */
 } TqExplain;
 
 extern void  tq_explain_because(TqWhy why);

@@ -1,10 +1,10 @@
 /*
  * explain_workers.c
- *		Who could take a task that is ready, and what comes before it.
+ *		Which workers could claim a ready task, and which task comes before it.
  *
- * Registered workers are asked about in the order: are there any that take
- * tasks of the queue, do some have the task's tags, are some alive, heard
- * of, not draining, not at their max_running?  The first no is the reason.
+ * The registered workers are tested in this order: are there any for the
+ * queue, do any have the task's tags, are any alive, heard of, not draining,
+ * below their max_running?  The first negative answer is the reason.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -23,10 +23,10 @@
 #include "engine/dispatch.h"
 #include "engine/liveness.h"
 
-/* Registrations among which a dead one is looked for. */
+/* Search this many registrations for a dead worker. */
 #define PAST_WORKERS "1000"
 #define NAMED 3
-#define WALKS 10 /* over the running tasks in memory, each for a worker */
+#define WALKS 10 /* scans of the running tasks in memory, each for a worker */
 
 typedef struct Candidate
 {
@@ -97,8 +97,8 @@ tq_explain_turn(TqExplain *e, const TqQueue *queue, const TqTask *task)
 		tq_explain_because(TQ_WHY_NO_WORKER);
 		appendStringInfo(
 			text,
-			"it is ready, but no registered worker takes tasks of queue \"%s\";"
-			" claims without registering leave no sign. Start a"
+			"it is ready, but no worker is registered for queue \"%s\""
+			" (unregistered claimers are not tracked). Start a"
 			" worker, or claim: taskq_claim(%s",
 			queue->name, quote_literal_cstr(queue->name));
 		if (tags.count > 0)
@@ -112,7 +112,7 @@ tq_explain_turn(TqExplain *e, const TqQueue *queue, const TqTask *task)
 		tq_explain_because(TQ_WHY_OTHER_TAGS);
 		appendStringInfo(
 			text,
-			"it is ready, but no worker of queue \"%s\" (%d) has its tags"
+			"it is ready, but no worker of queue \"%s\" (%d registered) has its tags"
 			" %s; register one with tags => %s.",
 			queue->name, of_queue, tq_explain_tags(&tags),
 			quote_literal_cstr(tq_explain_tags(&tags)));
@@ -132,7 +132,7 @@ tq_explain_turn(TqExplain *e, const TqQueue *queue, const TqTask *task)
 	say_turn(e, queue, task, &tags, count);
 }
 
-/* Registered workers that take tasks of the queue. */
+/* Read the registered workers that serve the queue. */
 static Candidate *
 read_workers(const Datum *args, int *count)
 {
@@ -170,7 +170,7 @@ read_workers(const Datum *args, int *count)
 	return workers;
 }
 
-/* Bring those to the front that are not left out for this reason. */
+/* Move the workers that this reason does not exclude to the front. */
 static int
 keep(Candidate *workers, int count, TqWhy left_out)
 {
@@ -204,7 +204,7 @@ is_left_out(const Candidate *worker, TqWhy why)
 	}
 }
 
-/* The newest of the dead workers that could have taken it. */
+/* Report the newest of the dead workers that could have claimed it. */
 static bool
 say_dead(TqExplain *e, const Datum *args)
 {
@@ -226,7 +226,7 @@ say_dead(TqExplain *e, const Datum *args)
 	tq_explain_because(TQ_WHY_WORKERS_DEAD);
 	appendStringInfo(
 		&e->text,
-		"it is ready, but the workers that could take it are dead; \"%s\" was"
+		"it is ready, but the workers that could claim it are dead; \"%s\" was"
 		" declared dead at %s. Start it again.",
 		name, tq_explain_time(ended_at));
 	return true;
@@ -240,7 +240,7 @@ say_none_left(TqExplain *e, TqWhy why, const Candidate *workers, int count)
 	tq_explain_because(why);
 	appendStringInfo(
 		text,
-		"it is ready, but every worker that could take it (%d) %s: ", count,
+		"it is ready, but every worker that could claim it (%d) %s: ", count,
 		why == TQ_WHY_WORKERS_STALE      ? "is silent"
 		: why == TQ_WHY_WORKERS_DRAINING ? "is draining"
 										 : "is at its max_running");
@@ -259,12 +259,13 @@ say_none_left(TqExplain *e, TqWhy why, const Candidate *workers, int count)
 	}
 	if (count > NAMED)
 		appendStringInfo(text, " and %d more", count - NAMED);
-	appendStringInfoString(text, why == TQ_WHY_WORKERS_FULL
-									 ? "; a task that ends makes room."
-									 : ". Start another one.");
+	appendStringInfoString(
+		text, why == TQ_WHY_WORKERS_FULL
+				  ? "; it can be claimed when one of their tasks finishes."
+				  : ". Start another worker.");
 }
 
-/* Nothing is in its way but what comes before it. */
+/* The task is only waiting for its turn. */
 static void
 say_turn(TqExplain *e, const TqQueue *queue, const TqTask *task,
 		 const TqTags *tags, int count)
@@ -281,16 +282,16 @@ say_turn(TqExplain *e, const TqQueue *queue, const TqTask *task,
 	if (queue->options.order == TQ_ORDER_RANDOM)
 		appendStringInfoString(text, "and waits its turn in random order");
 	else if (next)
-		appendStringInfoString(text, "and the next one that a claim gets");
+		appendStringInfoString(text, "and next for a claim");
 	else if (peek.found)
 		appendStringInfo(text,
-						 "and waits its turn: a claim gets task " INT64_FORMAT
-						 " first",
+						 "and waits its turn: task " INT64_FORMAT
+						 " is next for a claim",
 						 peek.head.f.task_id);
 	else
 		appendStringInfoString(text, "and waits its turn");
 	if (tags->count > 0)
 		appendStringInfo(text, " with tags %s", tq_explain_tags(tags));
-	appendStringInfo(text, "; %d registered %s may claim it.", count,
+	appendStringInfo(text, "; %d registered %s can claim it.", count,
 					 count == 1 ? "worker" : "workers");
 }

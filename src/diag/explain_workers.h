@@ -1,6 +1,6 @@
 /*
  * explain_workers.h
- *		Who could take a task that is ready, and what comes before it.
+ *		Which workers could claim a ready task, and which task comes before it.
  *
  * Copyright (c) 2026, the taskq developers
  */

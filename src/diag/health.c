@@ -1,19 +1,19 @@
 /*
  * health.c
- *		taskq_health(): is this database's task queue well?
+ *		taskq_health(): is this database's task queue healthy?
  *
- * A list of checks, each of which gives one row, always: well or not, and a
- * detail in plain words.  A check that ends with an error is not well, and
- * the others are not touched by that: each runs in a savepoint of its own.
+ * Each check always returns one row: whether it passed, and a description for
+ * operators.  A check that raises an error has failed; since each check runs
+ * in a savepoint of its own, the others are not affected.
  *
- * Everything is read only, and cheap enough for a probe that comes every few
- * seconds: no check reads taskq.task from end to end while all is well and
- * the library preloaded.  So it works on a standby, in a copy that nobody
- * has activated, and without preloading; checks then say what does not
- * apply.
+ * All checks are read-only, and cheap enough for a probe that runs every few
+ * seconds: no check scans all of taskq.task as long as there is no problem and
+ * the library is preloaded.  taskq_health() therefore also works on a standby,
+ * in a copy that has not been activated, and without preloading; checks then
+ * report what does not apply.
  *
- * Here are the checks of processes and of memory; health_queue.c has those
- * of duties and queues, health_server.c those of the server.
+ * This file has the checks of processes and of memory, health_queue.c those of
+ * duties and queues, and health_server.c those of the server.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -39,7 +39,7 @@
 #include "shared/waiter.h"
 #include "shared/worker_directory.h"
 
-/* The background worker takes a turn every minute at least. */
+/* The background worker starts a turn at least every minute. */
 #define TURN_LATE (INT64CONST(3) * USECS_PER_MINUTE)
 
 typedef void (*Check)(TqHealth *health);
@@ -68,7 +68,7 @@ static void look_at(void *arg);
 static void room(TqHealth *health, const char *setting, int used, int max,
 				 const char *consequence);
 
-/* In the order of the rows.  Names are never used for anything else. */
+/* In row order.  The names have no other use. */
 static const struct
 {
 	const char *name;
@@ -122,7 +122,7 @@ taskq_health(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* One check; an error of it is its result. */
+/* Run one check; an error is its result. */
 static void
 look(TqHealth *health, Check check)
 {
@@ -131,14 +131,14 @@ look(TqHealth *health, Check check)
 
 	if (error == NULL)
 		return;
-	/* somebody wants this call to end */
+	/* the call is to be cancelled, or the server is out of resources */
 	if (ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
 			ERRCODE_OPERATOR_INTERVENTION ||
 		ERRCODE_TO_CATEGORY(error->sqlerrcode) ==
 			ERRCODE_INSUFFICIENT_RESOURCES)
 		ReThrowError(error);
-	tq_health_fail(health, "This could not be looked at: %s (%s).",
-				   error->message, unpack_sql_state(error->sqlerrcode));
+	tq_health_fail(health, "This check failed: %s (%s).", error->message,
+				   unpack_sql_state(error->sqlerrcode));
 }
 
 static void
@@ -159,11 +159,11 @@ static void
 check_preloaded(TqHealth *health)
 {
 	if (tq_shmem_ready())
-		tq_health_say(health, "The library is preloaded.");
+		tq_health_say(health, "taskq is loaded via shared_preload_libraries.");
 	else
 		tq_health_fail(
 			health,
-			"The library is not preloaded: nothing happens by itself, and there are no limits. Add taskq to shared_preload_libraries and restart the server.");
+			"taskq is not loaded via shared_preload_libraries, so there is no background processing, and limits cannot be used. Add taskq to shared_preload_libraries and restart the server.");
 }
 
 static void
@@ -172,12 +172,13 @@ check_activated(TqHealth *health)
 	if (health->copy)
 		tq_health_fail(
 			health,
-			"This database is a restored or copied one that nobody has activated: nothing happens by itself in it. When it is to serve, run SELECT taskq_activate().");
+			"This database was restored or copied and has not been activated, so background processing is off. To put it into service, run SELECT taskq_activate().");
 	else
-		tq_health_say(health, "This database may run its duties.");
+		tq_health_say(health,
+					  "Background processing is enabled in this database.");
 }
 
-/* Is there a background worker, and does it take its turns? */
+/* Is a background worker running, and does it start its turns? */
 static void
 check_worker(TqHealth *health)
 {
@@ -187,37 +188,37 @@ check_worker(TqHealth *health)
 	{
 		tq_health_say(
 			health,
-			"This server is a standby: its background worker comes with the promotion.");
+			"This server is a standby; the background worker starts after promotion.");
 		return;
 	}
 	(void) tq_worker_directory_look(MyDatabaseId, &view);
 	if (view.pid != 0 && health->now - view.turn_at <= TURN_LATE)
 		tq_health_say(health,
-					  "Process %d is there; its last turn began %s ago.",
+					  "Process %d is running; its last turn began %s ago.",
 					  view.pid, tq_health_span(health->now - view.turn_at));
 	else if (view.pid != 0)
 		tq_health_fail(
 			health,
-			"Process %d is there, but %s %s ago, and turns should come every minute. See what it waits for in pg_stat_activity, and the server's log.",
+			"Process %d is running, but %s %s ago, although a turn should begin every minute. Check in pg_stat_activity what it waits for, and see the server log.",
 			view.pid,
-			view.working ? "has been at one turn since"
-						 : "its last turn began",
+			view.working ? "its current turn began" : "its last turn began",
 			tq_health_span(health->now - view.turn_at));
 	else if (!tq_shmem_ready())
 		tq_health_fail(
 			health,
-			"There is none, because the library is not preloaded. Leases, deadlines and retention wait for somebody to call taskq_run_reapers().");
+			"No background worker is running because taskq is not loaded via shared_preload_libraries: expired leases, deadlines and retention are only processed when taskq_run_reapers() is called.");
 	else if (health->copy)
-		tq_health_fail(health,
-					   "There is none until this database is activated.");
+		tq_health_fail(
+			health,
+			"No background worker runs until this database is activated.");
 	else if (view.keep_out > 0)
 		tq_health_fail(
 			health,
-			"There is none while a command on this database or on the extension is at work.");
+			"No background worker runs while a command on this database or on the extension is in progress.");
 	else
 		tq_health_fail(
 			health,
-			"There is none: leases do not end, deadlines and retention are not looked after. See the checks launcher, process_slots and databases, and the server's log.");
+			"No background worker is running: expired leases, deadlines and retention are not processed. See the checks launcher, process_slots and databases, and the server log.");
 }
 
 static void
@@ -226,17 +227,17 @@ check_launcher(TqHealth *health)
 	if (health->standby)
 		tq_health_say(
 			health,
-			"This server is a standby: the launcher comes with the promotion.");
+			"This server is a standby; the launcher starts after promotion.");
 	else if (tq_worker_directory_has_launcher())
-		tq_health_say(health,
-					  "It is there, to start a worker in each database.");
+		tq_health_say(health, "The launcher is running.");
 	else if (!tq_shmem_ready())
-		tq_health_fail(health,
-					   "There is none, because the library is not preloaded.");
+		tq_health_fail(
+			health,
+			"The launcher is not running because taskq is not loaded via shared_preload_libraries.");
 	else
 		tq_health_fail(
 			health,
-			"There is none, so a background worker that ends is not started again. The server starts the launcher within seconds if max_worker_processes (now %d) allows it.",
+			"The launcher is not running, so a background worker that ends is not restarted. The server starts the launcher within seconds if \"max_worker_processes\" (currently %d) allows it.",
 			max_worker_processes);
 }
 
@@ -247,12 +248,12 @@ check_process_slots(TqHealth *health)
 	if (tq_worker_directory_lacks_slot())
 		tq_health_fail(
 			health,
-			"No background worker slot was free for some database: increase max_worker_processes, now %d.",
+			"No background worker slot was free for at least one database. Increase \"max_worker_processes\" (currently %d) and restart the server.",
 			max_worker_processes);
 	else
 		tq_health_say(
 			health,
-			"No database waits for a slot of max_worker_processes, %d.",
+			"No database is waiting for a slot of \"max_worker_processes\" (%d).",
 			max_worker_processes);
 }
 
@@ -262,11 +263,13 @@ check_databases(TqHealth *health)
 	if (tq_worker_directory_lacks_room())
 		tq_health_fail(
 			health,
-			"More databases have the extension than may have a background worker: increase taskq.max_databases, now %d.",
+			"More databases use taskq than can have a background worker. Increase \"taskq.max_databases\" (currently %d) and restart the server.",
 			tq_guc_max_databases);
 	else
-		tq_health_say(health, "%d of taskq.max_databases, %d, have a worker.",
-					  tq_worker_directory_places(), tq_guc_max_databases);
+		tq_health_say(
+			health,
+			"%d of \"taskq.max_databases\" (%d) have a background worker.",
+			tq_worker_directory_places(), tq_guc_max_databases);
 }
 
 static void
@@ -281,21 +284,20 @@ check_counters(TqHealth *health)
 {
 	room(
 		health, "taskq.max_counters", tq_counter_room(), tq_guc_max_counters,
-		"claims and submits under limits are refused (53400), and numbers of queues are counted by reading tables");
+		"claims and submits under limits are refused (53400), and the live tasks of a queue are counted by reading tables");
 }
 
 static void
 check_running_tasks(TqHealth *health)
 {
-	room(
-		health, "taskq.max_running_tracked", tq_running_count_all(),
-		tq_guc_max_running_tracked,
-		"the ends of leases are found by reading taskq.task from end to end, again and again");
+	room(health, "taskq.max_running_tracked", tq_running_count_all(),
+		 tq_guc_max_running_tracked,
+		 "expired leases are found by repeated scans of taskq.task");
 }
 
 /*
- * Every session has a place to wait, so none is turned away; but those that
- * wait may leave no connection to those that bring tasks.
+ * Every session can wait, since each has its place; but waiting sessions may
+ * leave no connection for producers.
  */
 static void
 check_waiting(TqHealth *health)
@@ -306,11 +308,11 @@ check_waiting(TqHealth *health)
 	if (!tq_shmem_ready())
 		tq_health_say(
 			health,
-			"Without preloading sessions that wait look once a second, and are not counted.");
+			"Without shared_preload_libraries, waiting sessions poll once a second and are not counted.");
 	else if (waiting * 10 > most * 9)
 		tq_health_fail(
 			health,
-			"%d sessions wait in the server, which has %d connections (max_connections without those that are reserved): soon nobody else can connect. Let fewer sessions wait, or increase max_connections and restart the server.",
+			"%d sessions wait in the server, which has %d connections (max_connections without reserved connections): other clients will soon be unable to connect. Let fewer sessions wait, or increase \"max_connections\" and restart the server.",
 			waiting, most);
 	else
 		tq_health_say(
@@ -319,7 +321,7 @@ check_waiting(TqHealth *health)
 			waiting, most);
 }
 
-/* Not every server version has them all. */
+/* Some server versions lack some of these settings. */
 static int
 reserved_connections(void)
 {
@@ -337,18 +339,21 @@ reserved_connections(void)
 	return reserved;
 }
 
-/* Of what memory has room for, nine tenths may be in use. */
+/* Warn if more than nine tenths of the entries in memory are in use. */
 static void
 room(TqHealth *health, const char *setting, int used, int max,
 	 const char *consequence)
 {
 	if (!tq_shmem_ready())
-		tq_health_say(health, "Without preloading there is no such memory.");
+		tq_health_say(
+			health,
+			"Without shared_preload_libraries there is no such memory.");
 	else if ((int64) used * 10 > (int64) max * 9)
 		tq_health_fail(
 			health,
-			"%d of %s, %d, are in use. When it is full, %s. Increase it and restart the server.",
+			"%d of \"%s\" (%d) are in use. When all are in use, %s. Increase the setting and restart the server.",
 			used, setting, max, consequence);
 	else
-		tq_health_say(health, "%d of %s, %d, are in use.", used, setting, max);
+		tq_health_say(health, "%d of \"%s\" (%d) are in use.", used, setting,
+					  max);
 }

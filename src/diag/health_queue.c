@@ -1,9 +1,9 @@
 /*
  * health_queue.c
- *		taskq_health(): duties in arrears, queues that nobody serves.
+ *		taskq_health(): overdue duties, and queues without workers.
  *
- * A duty is in arrears when something should have been done by it a while
- * ago, whoever is to blame: what is due is looked for, not who does it.
+ * A duty is overdue if work for it has been due for some time, for whatever
+ * reason: the checks search for the work, not for the process that does it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,15 +24,15 @@
 #include "shared/running.h"
 #include "shared/shmem.h"
 
-/* How long after its time a thing is in arrears. */
+/* A duty that is late by this much is overdue. */
 #define ARREARS USECS_PER_MINUTE
 #define RETENTION_ARREARS (INT64CONST(5) * USECS_PER_MINUTE)
 
-/* A queue with tasks that have been ready for so long should be served. */
+/* A queue with tasks ready for this long should have been claimed from. */
 #define NO_CLAIM (INT64CONST(5) * USECS_PER_MINUTE)
 
 #define MAX_NAMED 20      /* queues in one detail */
-#define MAX_COUNTED 10000 /* of what is only counted to be told */
+#define MAX_COUNTED 10000 /* when counting for a report */
 
 static TqStmt stmt_leases = {"SELECT count(*), min(s.lease_until) FROM"
 							 " (SELECT lease_until FROM taskq.task"
@@ -78,8 +78,8 @@ static TqStmt stmt_pause = {
 	{TIMESTAMPTZOID}};
 
 /*
- * Queues that may be claimed from, with their limit of running tasks, but for
- * those whose workers come and go.
+ * The queues that are not paused, with their max_running, except those whose
+ * workers come and go (expect_workers is false).
  */
 static TqStmt stmt_queues = {
 	"SELECT q.queue_id, q.name, m.max_running"
@@ -138,7 +138,7 @@ static int64 running_tasks(int32 queue_id);
 static void  tell_neglected(TqHealth *health, int32 queue_id, const char *name,
 							TimestampTz last);
 
-/* Running tasks whose lease or time limit is over. */
+/* Running tasks whose lease or time limit has expired. */
 void
 tq_health_leases(TqHealth *health)
 {
@@ -165,7 +165,7 @@ tq_health_leases(TqHealth *health)
 	else
 		tq_health_fail(
 			health,
-			"%s running tasks are past their lease or time limit and have not been taken back, the first for %s. See the check background_worker.",
+			"%s running tasks are past their lease or time limit and have not been reclaimed, the first for %s. See the check background_worker.",
 			at_least(count), tq_health_span(health->now - oldest));
 }
 
@@ -235,13 +235,13 @@ tq_health_retention(TqHealth *health)
 	if (leaves > 0)
 		tq_health_fail(
 			health,
-			"%d of %d leaves of the archive should have been emptied. Something may hold locks on them for long: see pg_locks.",
+			"%d of %d leaves of the archive should have been emptied. Other sessions may be holding locks on them: see pg_locks.",
 			leaves, TQ_LEAVES);
 	if (health->ok)
 		tq_health_say(health, "Nothing is kept longer than it should be.");
 }
 
-/* Silent workers that are not dead, tasks of dead ones that still run. */
+/* Silent workers that are not dead, and running tasks of dead workers. */
 void
 tq_health_silent_workers(TqHealth *health)
 {
@@ -260,7 +260,8 @@ tq_health_silent_workers(TqHealth *health)
 		return;
 	if (!tq_shmem_ready())
 	{
-		tq_health_say(health, "Without preloading this is not known.");
+		tq_health_say(health,
+					  "Without shared_preload_libraries this is not known.");
 		return;
 	}
 	slots = palloc(sizeof(TqHeartbeat) * tq_guc_max_workers);
@@ -275,18 +276,18 @@ tq_health_silent_workers(TqHealth *health)
 	if (silent > 0)
 		tq_health_fail(
 			health,
-			"%d workers have been silent for longer than taskq.dead_threshold and have not been declared dead. See the check background_worker.",
+			"%d workers have been silent for longer than \"taskq.dead_threshold\" and have not been declared dead. See the check background_worker.",
 			silent);
 	if (count > 0)
 		tq_health_fail(
 			health,
-			"%s tasks of workers that are dead or have left have not been taken back. See the check background_worker.",
+			"%s tasks of dead or deregistered workers have not been reclaimed. See the check background_worker.",
 			at_least(count));
 	if (health->ok)
 		tq_health_say(health, "No silent worker holds a task for too long.");
 }
 
-/* Queues with tasks that are ready, from which nobody claims. */
+/* Queues with ready tasks from which no worker claims. */
 void
 tq_health_claims(TqHealth *health)
 {
@@ -301,7 +302,9 @@ tq_health_claims(TqHealth *health)
 
 	if (health->standby || health->copy)
 	{
-		tq_health_say(health, "Tasks are not claimed here.");
+		tq_health_say(
+			health,
+			"Tasks cannot be claimed on a standby or in a copy that has not been activated.");
 		return;
 	}
 	tq_spi_enter(&spi);
@@ -317,7 +320,7 @@ tq_health_claims(TqHealth *health)
 	}
 	if (tq_spi_look(&stmt_pause, &arg, NULL, 1) > 0 &&
 		tq_spi_int4(0, 4, -1) == 0)
-		rows = 0; /* all are paused: the check for that says so */
+		rows = 0; /* all are paused: the check for that reports it */
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -334,15 +337,14 @@ tq_health_claims(TqHealth *health)
 	if (neglected > 0)
 		tq_health_say(
 			health,
-			"Start workers for these queues, with the tags that their tasks ask for.");
+			"Start workers for these queues, with the tags that their tasks require.");
 	else
-		tq_health_say(
-			health,
-			"Every queue that has had tasks ready for %s was claimed from.",
-			tq_health_span(NO_CLAIM));
+		tq_health_say(health,
+					  "No queue has had ready tasks for %s without a claim.",
+					  tq_health_span(NO_CLAIM));
 }
 
-/* The switch of all queues. */
+/* Fails only if all queues are paused. */
 void
 tq_health_paused(TqHealth *health)
 {
@@ -363,7 +365,7 @@ tq_health_paused(TqHealth *health)
 		if (all)
 			tq_health_fail(
 				health,
-				"All queues are paused%s%s: no task is handed out. SELECT taskq_resume('*') ends that.",
+				"All queues are paused%s%s: no task is handed out. To resume them, run SELECT taskq_resume('*').",
 				until, reason);
 		else
 			tq_health_say(health, "Queue \"%s\" is paused%s%s.", name, until,
@@ -378,20 +380,24 @@ tq_health_paused(TqHealth *health)
 		tq_health_say(health, "No queue is paused.");
 }
 
-/* On a standby and in a copy nothing is to be done. */
+/* A standby and a copy run no duties. */
 static bool
 duties_are_elsewhere(TqHealth *health)
 {
 	if (health->standby)
 		tq_health_say(health,
-					  "This server is a standby: the primary sees to that.");
+					  "This server is a standby; the primary handles this.");
 	else if (health->copy)
-		tq_health_say(health,
-					  "Nothing is done until this database is activated.");
+		tq_health_say(
+			health,
+			"Background processing is off until this database is activated.");
 	return health->standby || health->copy;
 }
 
-/* The two columns of a statement, which counts what was due before. */
+/*
+ * Run a statement that counts what was due before a time and returns the
+ * oldest one.
+ */
 static int64
 count_before(TqStmt *stmt, TimestampTz before, TimestampTz *oldest)
 {
@@ -415,9 +421,9 @@ at_least(int64 count)
 }
 
 /*
- * Has a queue had tasks ready since before then, and none was handed out
- * since?  *last: when one was, 0 if that is not known.  A queue that has as
- * many tasks running as it may is served.
+ * Has a queue had ready tasks since before then, without a claim since then?
+ * *last is the time of the last claim, 0 if unknown.  A queue that has reached
+ * its max_running is not neglected.
  */
 static bool
 is_neglected(int32 queue_id, int64 max_running, TimestampTz before,
@@ -446,7 +452,7 @@ is_neglected(int32 queue_id, int64 max_running, TimestampTz before,
 	return neglected;
 }
 
-/* From memory, or else counted; SPI is entered. */
+/* Read from memory, or count rows; SPI is connected. */
 static int64
 running_tasks(int32 queue_id)
 {
@@ -478,8 +484,8 @@ tell_neglected(TqHealth *health, int32 queue_id, const char *name,
 	tq_health_fail(
 		health, "Queue \"%s\": %s tasks are ready, the first for %s, and %s.",
 		name, at_least(count), tq_health_span(health->now - oldest),
-		last != 0 ? psprintf("the last one was handed out %s ago",
+		last != 0 ? psprintf("the last claim was %s ago",
 							 tq_health_span(health->now - last))
-				  : psprintf("none was handed out for %s or longer",
+				  : psprintf("no task has been claimed for %s or longer",
 							 tq_health_span(NO_CLAIM)));
 }

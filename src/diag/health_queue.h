@@ -1,6 +1,6 @@
 /*
  * health_queue.h
- *		taskq_health(): duties in arrears, queues that nobody serves.
+ *		taskq_health(): overdue duties, and queues without workers.
  *
  * Copyright (c) 2026, the taskq developers
  */

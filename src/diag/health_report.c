@@ -1,9 +1,9 @@
 /*
  * health_report.c
- *		taskq_health(): what its checks share.
+ *		taskq_health(): functions that its checks share.
  *
- * A check writes sentences into TqHealth.detail, which lives as long as the
- * check, and is read by people.
+ * A check writes sentences for operators into TqHealth.detail, which exists as
+ * long as the check runs.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -15,7 +15,7 @@
 static char *two_units(int64 seconds, int64 large, const char *large_name,
 					   int64 small, const char *small_name);
 
-/* Another sentence. */
+/* Add a sentence. */
 void
 tq_health_say(TqHealth *health, const char *format, ...)
 {
@@ -29,7 +29,7 @@ tq_health_say(TqHealth *health, const char *format, ...)
 	va_end(args);
 }
 
-/* A span of time in words, its two largest units. */
+/* Format a time span with its two largest units. */
 char *
 tq_health_span(int64 span)
 {

@@ -1,6 +1,6 @@
 /*
  * health_report.h
- *		taskq_health(): what its checks share.
+ *		taskq_health(): functions that its checks share.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,20 +11,20 @@
 #include "datatype/timestamp.h"
 #include "lib/stringinfo.h"
 
-/* One check, while it looks. */
+/* A check that is running. */
 typedef struct TqHealth
 {
 	bool           ok;
 	StringInfoData detail; /* sentences, separated by blanks */
 
-	/* what all checks need to know */
+	/* needed by all checks */
 	bool        standby;
-	bool        copy; /* a copy that nobody has activated */
+	bool        copy; /* a copy that is not activated */
 	TimestampTz wall;
 	TimestampTz now; /* dispatch clock */
 } TqHealth;
 
-/* A sentence that says what is not well. */
+/* Add a sentence about a problem, and fail the check. */
 #define tq_health_fail(health, ...)                                           \
 	((health)->ok = false, tq_health_say(health, __VA_ARGS__))
 

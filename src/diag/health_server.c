@@ -1,6 +1,6 @@
 /*
  * health_server.c
- *		taskq_health(): what the server does to the task queue.
+ *		taskq_health(): effects of the server on the task queue.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,22 +14,28 @@
 #include "diag/health_report.h"
 #include "diag/health_server.h"
 
-/* A snapshot or prepared transaction that is older hurts. */
+/* An older snapshot or prepared transaction is a problem. */
 #define OLD (INT64CONST(10) * USECS_PER_MINUTE)
 
-/* Transactions that a replication slot or a standby may lag behind. */
+/* A replication slot or a standby may lag by this many transactions. */
 #define LAG 1000000
 
-/* Dead rows: so many times what autovacuum waits for, and no fewer than. */
+/*
+ * Dead rows are a problem above this multiple of autovacuum's threshold, and
+ * above this number.
+ */
 #define DEAD_FACTOR 10
 #define DEAD_LEAST 10000
 
-/* Whatever the settings are: the server stops at about 2,000,000,000. */
+/*
+ * An upper limit whatever the settings are: the server stops at about
+ * 2,000,000,000.
+ */
 #define AGE_MOST INT64CONST(1200000000)
 
 /*
- * Who holds the oldest snapshot, or an open transaction.  Dead rows of this
- * database are kept for those of this database and for standbys.
+ * The session with the oldest snapshot or an open transaction.  Sessions of
+ * this database and standbys prevent the removal of its dead rows.
  */
 static TqStmt stmt_snapshots = {
 	"SELECT a.pid, coalesce(a.usename::text, '?'),"
@@ -62,7 +68,7 @@ static TqStmt stmt_replication = {
 	" ORDER BY s.slot_name LIMIT 20",
 	{INT4OID}};
 
-/* Tables of the extension: dead rows, and when autovacuum would come. */
+/* Tables of the extension: dead rows, and the threshold of autovacuum. */
 static TqStmt stmt_vacuum = {
 	"SELECT c.relname::text, pg_stat_get_live_tuples(c.oid),"
 	"       pg_stat_get_dead_tuples(c.oid),"
@@ -97,9 +103,9 @@ static TqStmt stmt_ages = {
 	"                      WHERE m.relnamespace = 'taskq'::regnamespace))"};
 
 /*
- * What somebody has added to tables that are written below the executor
- * (store/row.c; of taskq.edge rows are only deleted so).  What partitions have
- * from their table is told once.
+ * Find what users have added to tables that taskq writes below the executor
+ * (store/row.c; rows of taskq.edge are only deleted that way).  Objects that
+ * partitions inherit from their table are reported once.
  */
 static TqStmt stmt_additions = {
 	"WITH written AS (SELECT c.oid, c.relname::text, c.relrowsecurity,"
@@ -153,7 +159,7 @@ static void tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row);
 static void tell_age(TqHealth *health, const char *what, int64 age,
 					 int64 freeze);
 
-/* The oldest snapshot keeps dead rows, over which claims have to walk. */
+/* The oldest snapshot keeps dead rows, which claims must walk over. */
 void
 tq_health_snapshots(TqHealth *health)
 {
@@ -185,22 +191,22 @@ tq_health_snapshots(TqHealth *health)
 	if (has_start && health->wall - start > OLD)
 		tq_health_fail(
 			health,
-			"The oldest snapshot has been held for %s, since %s: %s. Vacuum removes nothing that was dead by then, so claims get slower. End that transaction, with pg_terminate_backend if need be.",
+			"The oldest snapshot has been held for %s, since %s: %s. Vacuum cannot remove rows that have become dead since then, so claims get slower. End that transaction, if necessary with pg_terminate_backend().",
 			tq_health_span(health->wall - start), timestamptz_to_str(start),
 			who);
 	else if (!has_start && lag > LAG)
 		tq_health_fail(
 			health,
-			"A snapshot of %d transactions ago is held: %s. Vacuum removes nothing that was dead by then, so claims get slower. It is a standby's, by hot_standby_feedback: see what runs there for so long.",
+			"A snapshot from %d transactions ago is held: %s. Vacuum cannot remove rows that have become dead since then, so claims get slower. A standby with hot_standby_feedback holds it: check which query runs there for so long.",
 			lag, who);
 	else if (has_start)
 		tq_health_say(health, "The oldest snapshot has been held for %s: %s.",
 					  tq_health_span(health->wall - start), who);
 	else
-		tq_health_say(health, "The oldest snapshot: %s.", who);
+		tq_health_say(health, "The oldest snapshot is held by %s.", who);
 }
 
-/* Prepared transactions hold claims, locks and snapshots across restarts. */
+/* Prepared transactions keep claims, locks and snapshots across restarts. */
 void
 tq_health_prepared(TqHealth *health)
 {
@@ -213,7 +219,8 @@ tq_health_prepared(TqHealth *health)
 	if (tq_spi_look(&stmt_prepared, NULL, NULL, 1) == 0)
 	{
 		tq_spi_leave(&spi);
-		tq_health_say(health, "There is none in this database.");
+		tq_health_say(health,
+					  "No prepared transaction is open in this database.");
 		return;
 	}
 	count = tq_spi_int8(0, 1, 0);
@@ -226,15 +233,21 @@ tq_health_prepared(TqHealth *health)
 		tq_health_fail(
 			health,
 			INT64_FORMAT
-			" are open, the oldest for %s, since %s: %s. What it claimed or finished stays undecided, and vacuum removes nothing newer. Decide it with COMMIT PREPARED or ROLLBACK PREPARED.",
+			" prepared transactions are open, the oldest for %s, since %s: %s. The tasks that it claimed or finished stay undecided, and vacuum cannot remove rows that have become dead since then. End it with COMMIT PREPARED or ROLLBACK PREPARED.",
 			count, tq_health_span(health->wall - at), timestamptz_to_str(at),
 			which);
 	else
-		tq_health_say(health, INT64_FORMAT " are open, the oldest for %s: %s.",
-					  count, tq_health_span(health->wall - at), which);
+		tq_health_say(
+			health,
+			INT64_FORMAT
+			" prepared transactions are open, the oldest for %s: %s.",
+			count, tq_health_span(health->wall - at), which);
 }
 
-/* Replication slots keep dead rows and WAL for somebody who does not come. */
+/*
+ * Replication slots keep dead rows and WAL for a consumer that may never come
+ * back.
+ */
 void
 tq_health_replication(TqHealth *health)
 {
@@ -256,11 +269,11 @@ tq_health_replication(TqHealth *health)
 			tq_health_fail(
 				health,
 				"Slot \"%s\"%s keeps the dead rows of %d transactions, so claims get slower.",
-				name, active ? "" : ", which nobody uses,", lag);
+				name, active ? "" : ", which is not in use,", lag);
 		if (wal)
 			tq_health_fail(
 				health,
-				"Slot \"%s\", which nobody uses, keeps more WAL than max_wal_size: the disk may become full.",
+				"Slot \"%s\", which is not in use, keeps more WAL than max_wal_size, so the disk may become full.",
 				name);
 		MemoryContextSwitchTo(mine);
 	}
@@ -268,7 +281,7 @@ tq_health_replication(TqHealth *health)
 	if (rows > 0)
 		tq_health_say(
 			health,
-			"Let its user catch up, or drop it with pg_drop_replication_slot.");
+			"Let its consumer catch up, or drop the slot with pg_drop_replication_slot().");
 	else
 		tq_health_say(health, "No slot keeps dead rows or WAL for long.");
 }
@@ -283,7 +296,7 @@ tq_health_vacuum(TqHealth *health)
 	if (health->standby)
 	{
 		tq_health_say(health,
-					  "This server is a standby: the primary sees to that.");
+					  "This server is a standby; the primary handles this.");
 		return;
 	}
 	tq_spi_enter(&spi);
@@ -293,7 +306,10 @@ tq_health_vacuum(TqHealth *health)
 	tq_spi_leave(&spi);
 }
 
-/* Of one table; of taskq.task, the first, also when all is well. */
+/*
+ * Report one table.  The first one, taskq.task, is reported even if it has no
+ * problem.
+ */
 static void
 tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row)
 {
@@ -307,29 +323,29 @@ tell_dead_rows(TqHealth *health, TqSpi *spi, uint64 row)
 	bool          ever = last != DT_NOBEGIN;
 	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
 	char         *figures =
-		psprintf("taskq.%s has " INT64_FORMAT " dead rows beside " INT64_FORMAT
-				 " (%d %%), and %s",
+		psprintf("taskq.%s has " INT64_FORMAT " dead rows and " INT64_FORMAT
+				 " live rows (%d %% dead), and %s",
 				 name, dead, live, (int) (dead * 100.0 / Max(dead + live, 1)),
-				 ever ? psprintf("was vacuumed %s ago",
+				 ever ? psprintf("was last vacuumed %s ago",
 								 tq_health_span(health->wall - last))
-					  : "has not been vacuumed, as far as is known");
+					  : "has no recorded vacuum");
 
 	if (!enabled)
 		tq_health_fail(
 			health,
-			"Autovacuum is switched off for taskq.%s: its claims get slower and slower. ALTER TABLE taskq.%s RESET (autovacuum_enabled).",
+			"Autovacuum is disabled for taskq.%s, so claims get slower and slower. Run ALTER TABLE taskq.%s RESET (autovacuum_enabled).",
 			name, name);
 	if (dead > DEAD_LEAST && dead > DEAD_FACTOR * due)
 		tq_health_fail(
 			health,
-			"%s: autovacuum does not keep up. See the checks snapshots, prepared_transactions and replication_slots; else raise autovacuum_vacuum_cost_limit or lower autovacuum_naptime.",
+			"%s: autovacuum does not keep up. See the checks snapshots, prepared_transactions and replication_slots; if they report no problem, raise autovacuum_vacuum_cost_limit or lower autovacuum_naptime.",
 			figures);
 	else if (row == 0)
 		tq_health_say(health, "%s.", figures);
 	MemoryContextSwitchTo(mine);
 }
 
-/* Is the server on its way to refuse all writes? */
+/* Is the server about to refuse all writes? */
 void
 tq_health_transaction_ids(TqHealth *health)
 {
@@ -358,31 +374,32 @@ tell_age(TqHealth *health, const char *what, int64 age, int64 freeze)
 			health,
 			"The oldest %s id in the extension's tables is " INT64_FORMAT
 			" old, and autovacuum should have frozen it at " INT64_FORMAT
-			". At 2,000,000,000 the server refuses to write. Look for what holds vacuum back (see the checks snapshots, prepared_transactions and replication_slots), then VACUUM.",
+			". At an age of 2,000,000,000 the server refuses to write. Find out what holds vacuum back (see the checks snapshots, prepared_transactions and replication_slots), then run VACUUM.",
 			what, age, freeze);
 	else
 		tq_health_say(health,
 					  "The oldest %s id is " INT64_FORMAT
-					  " old, of " INT64_FORMAT " until it is frozen.",
+					  " old; autovacuum freezes it at " INT64_FORMAT ".",
 					  what, age, freeze);
 }
 
-/* What has no effect, though it is there. */
+/* Report additions that have no effect. */
 void
 tq_health_additions(TqHealth *health)
 {
 	char *found = tq_spi_read_text(&stmt_additions, NULL);
 
 	if (found == NULL)
-		tq_health_say(health, "Nothing was added to the tables of tasks.");
+		tq_health_say(health,
+					  "Nothing has been added to the tables of tasks.");
 	else
 		tq_health_fail(
 			health,
-			"Tasks are written without regard to: %s. Drop what was added to the extension's tables.",
+			"taskq ignores these additions when it writes tasks: %s. Drop them from the extension's tables.",
 			found);
 }
 
-/* Settings that take something away that the extension relies on. */
+/* Report settings that disable something that the extension relies on. */
 void
 tq_health_settings(TqHealth *health)
 {
@@ -392,9 +409,9 @@ tq_health_settings(TqHealth *health)
 		const char *bad;
 		const char *consequence;
 	} settings[] = {
-		{"fsync", "off", "a crash of the machine can destroy everything"},
+		{"fsync", "off", "a crash of the machine can corrupt all data"},
 		{"full_page_writes", "off",
-		 "a crash of the machine can destroy everything"},
+		 "a crash of the machine can corrupt all data"},
 		{"synchronous_commit", "off",
 		 "tasks and completions that were acknowledged can be lost in a crash"},
 		{"autovacuum", "off",

@@ -1,6 +1,6 @@
 /*
  * health_server.h
- *		taskq_health(): what the server does to the task queue.
+ *		taskq_health(): effects of the server on the task queue.
  *
  * Copyright (c) 2026, the taskq developers
  */

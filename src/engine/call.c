@@ -3,25 +3,27 @@
  *		One SQL call, from its beginning to its end.
  *
  * Every SQL function that changes tasks runs between tq_call_begin and
- * tq_call_end, one that only looks begins with tq_call_begin_look.  Whatever
- * the call keeps (tables, locked keys, steps that have moved) hangs off
+ * tq_call_end; a function that only reads begins with tq_call_begin_look.  The
+ * state of the call (open tables, locked keys, steps that have moved) is in
  * TqCall and is allocated in call->context, the memory context at its
- * beginning.  An error needs no care: the abort releases it.
+ * beginning.  An error needs no cleanup: the abort releases it.
  *
- * The begin refreshes the cache of queues (tq_queue_refresh).  A pointer to a
- * queue holds until the next refresh: code that has waited for a lock
- * refreshes and looks the queue up again.  The begin reads the moments of
- * dead ranges and claim rings before it takes the snapshot: a claim may
- * record only what a later snapshot has seen.
+ * The beginning refreshes the cache of queues (tq_queue_refresh).  A pointer
+ * to a queue is valid until the next refresh: code that has waited for a lock
+ * refreshes and looks the queue up again.  The moments of dead ranges and
+ * claim rings are read before the snapshot is taken, since a claim may only
+ * record what a later snapshot has seen.
  *
- * What the call has noted is done at its end, in this order:
+ * The end of the call processes what the call has recorded, in this order:
+ *
  * 1. Workflows advance.  Before that, rows held back for one insertion are
- *    written, since steps are looked up, and dead letters are made: they may
- *    create a queue, which a call must not wait for once it has changed an
- *    instance.
+ *    written, since steps are looked up, and dead letters are created: they
+ *    may create a queue, and a call that has changed an instance must not wait
+ *    for that.
  * 2. Rows held back since then are written.
  * 3. Keys of lists are settled, which may release tasks.
- * 4. Dead letters are made of tasks that died.
+ * 4. Dead letters of tasks that died are created.
+ *
  * The layers above do 1, 3 and 4 (tq_call_hooks).
  *
  * Copyright (c) 2026, the taskq developers
@@ -61,7 +63,7 @@ tq_call_begin(TqCall *call, const char *function)
 	tq_snapshot_push();
 }
 
-/* Begin an SQL call that only looks, also on a standby. */
+/* Begin an SQL call that only reads; also works on a standby. */
 void
 tq_call_begin_look(TqCall *call)
 {
@@ -75,7 +77,9 @@ tq_call_begin_look(TqCall *call)
 	tq_snapshot_push();
 }
 
-/* A new snapshot within a call, and new moments for what it may record. */
+/*
+ * Take a new snapshot within a call, and new moments for what it may record.
+ */
 void
 tq_call_renew(TqCall *call)
 {
@@ -95,7 +99,7 @@ tq_call_steps(TqCall *call)
 	return call->steps;
 }
 
-/* See to what follows in workflows from what the call has done. */
+/* Process the consequences of the call in workflows. */
 void
 tq_call_advance(TqCall *call)
 {
@@ -103,7 +107,7 @@ tq_call_advance(TqCall *call)
 		return;
 	tq_row_flush(call);
 	call->many = false;
-	/* who makes a queue for a dead letter has done nothing in instances yet */
+	/* create queues for dead letters before any instance is changed */
 	if (call->dead != NIL)
 		tq_call_hooks.dead_letters(call);
 	tq_call_hooks.advance(call);

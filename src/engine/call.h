@@ -9,15 +9,15 @@
 
 #include "store/table.h"
 
-/* The steps of workflows that a call moves.  It lives as long as the call. */
+/* The steps of workflows that a call moves.  Lives as long as the call. */
 struct TqSteps
 {
 	List               *moved;  /* of TqMoved, in the order of the moves */
-	bool                locked; /* the moves need no more locks of instances */
+	bool                locked; /* the moves need no more instance locks */
 	struct TqHeldLocks *held;   /* for a move that was given up */
 };
 
-/* What upper layers do when a call ends.  They fill these in at load. */
+/* What upper layers do at the end of a call.  They set these at load time. */
 typedef struct TqCallHooks
 {
 	/* decide about the keys that were left unsettled (call->keys) */

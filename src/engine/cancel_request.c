@@ -1,10 +1,10 @@
 /*
  * cancel_request.c
- *		Tasks of a worker that were asked to stop, for its heartbeats.
+ *		Which tasks of a worker were asked to stop, for its heartbeats.
  *
- * Who asks for it writes the request into the task's row, and at commit notes
- * it in the worker's entry (shared/heartbeat.c); so a heartbeat of a worker of
- * which nothing is asked reads no table.
+ * A session that requests a stop writes the request into the task's row, and
+ * at commit records it in the worker's entry (shared/heartbeat.c).  A
+ * heartbeat of a worker without such requests therefore reads no table.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,8 +36,8 @@ static TqStmt stmt_asked = {"SELECT task_id FROM taskq.task"
 static Datum all_tasks_asked(int32 worker_id);
 
 /*
- * The worker's tasks that were asked to stop, as bigint[].  Tables are read
- * only when shared memory, where it is, says that there may be one.
+ * Return the worker's tasks that were asked to stop, as bigint[].  If there is
+ * shared memory, tables are only read when it says that there may be one.
  */
 Datum
 tq_cancel_request_tasks(int32 worker_id)
@@ -62,18 +62,18 @@ tq_cancel_request_tasks(int32 worker_id)
 	args[0] = tq_spi_int8_array(ids, count);
 	args[1] = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
-	/* some of those that were given */
+	/* keep those of the given tasks that were asked to stop */
 	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
 	if (rows > 0 || !tq_running_complete())
-		/* told again until they have stopped */
+		/* report them again until they have stopped */
 		tq_heartbeat_ask_to_stop(worker_id);
 	pfree(running);
 	return tq_spi_int8_array(ids, (int) rows);
 }
 
-/* The same by reading all tasks. */
+/* Same, by reading all tasks. */
 static Datum
 all_tasks_asked(int32 worker_id)
 {

@@ -1,6 +1,6 @@
 /*
  * cancel_request.h
- *		Tasks of a worker that were asked to stop, for its heartbeats.
+ *		Which tasks of a worker were asked to stop, for its heartbeats.
  *
  * Copyright (c) 2026, the taskq developers
  */

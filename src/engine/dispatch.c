@@ -1,26 +1,27 @@
 /*
  * dispatch.c
- *		What a claim takes.
+ *		How a claim selects tasks.
  *
  * The dispatch index is ordered by (lane, priority descending, available_at,
  * id).  A claim matches some lanes of its queue.  For each priority in use,
  * from the highest, it merges the due tasks of these lanes in the queue's
- * order and tries to make them running, until it has enough.  How the
- * entries of a lane are walked, and which are not, is in lane_scan.c.
+ * order and tries to set them to running, until it has enough. lane_scan.c
+ * describes which entries of a lane are visited and how.
  *
- * What is known without reading the index says where the next task of a lane
- * can stand at best.  A lane is looked at only when that is better than all
- * that was found: of a thousand lanes that match, a claim reads few.
+ * Information in shared memory gives a lower bound for the position of the
+ * next task of a lane.  A lane is scanned only if its bound comes before
+ * everything that was found: of a thousand matching lanes, a claim reads few.
  *
- * A row that another session is changing is passed over without waiting;
- * one that has changed since this claim's snapshot is passed over, too, and
- * when nothing else was found the walk is repeated with a new snapshot.
+ * A row that another session is changing is skipped without waiting.  A row
+ * that has changed since this claim's snapshot is skipped, too; if no other
+ * task was found, the walk is repeated with a new snapshot.
  *
- * A claim that reads a lane leaves what comes next in a claim ring, where the
- * next claims find it without reading the index (shared/claim_ring.h).
+ * A claim that scans a lane leaves the entries that come next in a claim ring,
+ * where the next claims find them without reading the index
+ * (shared/claim_ring.h).
  *
- * tq_dispatch_peek walks in the same way to tell what a claim would get, and
- * takes nothing; it gives up after LOOK_ENTRIES entries.
+ * tq_dispatch_peek walks the same way to report what a claim would get, but
+ * takes no task; it gives up after LOOK_ENTRIES entries.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -62,14 +63,14 @@ typedef struct Cursor
 	int64       lane_id;
 	bool        finished; /* no priority is left */
 	int16       priority;
-	int         count; /* its priorities; -1: not known */
+	int         count; /* number of its priorities; -1: unknown */
 	int         next;
 	int16       priorities[TQ_RANGE_PRIORITIES];
-	TqPosition  bound;    /* the next task stands there, or behind it */
-	bool        has_head; /* it does stand there */
+	TqPosition  bound;    /* the next task is there or behind it */
+	bool        has_head; /* it is there */
 	bool        popped;   /* some were taken out of the ring */
 	bool        in_ring;  /* in the ring, and not in scan */
-	TqLaneScan *scan;     /* NULL: not looked at */
+	TqLaneScan *scan;     /* NULL: not opened */
 } Cursor;
 
 typedef struct Walk
@@ -81,14 +82,14 @@ typedef struct Walk
 	int                 cursor_count;
 	binaryheap         *merge; /* of the cursors at one priority */
 	bool                uses_rings;
-	TupleTableSlot     *slot; /* for what comes out of rings */
+	TupleTableSlot     *slot; /* for rows found in rings */
 	TqTask             *claimed;
 	int                 count;
 	bool                lost_race;
-	TransactionId       writer; /* of a row that was passed */
+	TransactionId       writer; /* that changed a row that was skipped */
 	bool                saw_deadline;
-	TqReservation       reserved; /* anything but DONE ends the walk */
-	TqPeek             *peek;     /* nothing is taken */
+	TqReservation       reserved; /* any value but DONE ends the walk */
+	TqPeek             *peek;     /* if set, take no task */
 } Walk;
 
 static void walk_begin(Walk *walk, TqCall *call, const TqDispatch *dispatch);
@@ -120,7 +121,7 @@ static bool        take_within_limits(Walk *walk, TqTask *task);
 static TqTask     *room_for_claimed(Walk *walk);
 
 /*
- * Claim up to dispatch->max_tasks tasks; returns how many.  *claimed is
+ * Claim up to dispatch->max_tasks tasks; return their number. *claimed is
  * allocated in the current context.
  */
 int
@@ -142,7 +143,7 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 			walk.reserved != TQ_RESERVE_DONE || IsolationUsesXactSnapshot())
 			break;
 		tq_call_renew(call);
-		/* it may have rolled back, and told so before the new moment */
+		/* it may have rolled back, and published that before the new moment */
 		walk.writer = InvalidTransactionId;
 	}
 	walk_end(&walk);
@@ -158,8 +159,8 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 }
 
 /*
- * Since when the longest waiting task of a queue that can be claimed has
- * been able to be; false when there is none.
+ * Find since when the queue's longest waiting claimable task could have been
+ * claimed; return false if there is none.
  */
 bool
 tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
@@ -179,9 +180,9 @@ tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
 }
 
 /*
- * What a claim with these tags (NULL: with all) would get first; or later,
- * of what is not due yet, the fixed part of what will be due first.  Takes
- * nothing, and reads a bounded number of entries unless told otherwise.
+ * Find what a claim with these tags (NULL: any tags) would get first; or with
+ * later, the fixed part of the task that will be due first.  Takes no task,
+ * and reads a bounded number of entries unless the caller requests otherwise.
  */
 void
 tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
@@ -202,7 +203,7 @@ tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
 	walk.way.jumps &= !IsolationUsesXactSnapshot();
 	walk.way.later = later;
 	walk.way.bounded = !wanted.to_the_end;
-	/* once more without jumps: what others are changing lies in ranges */
+	/* then without skipping dead ranges: they hide what others are changing */
 	for (int i = 0; i < 2; i++)
 	{
 		memset(peek, 0, sizeof(*peek));
@@ -244,7 +245,10 @@ walk_end(Walk *walk)
 	index_close(walk->way.index, NoLock);
 }
 
-/* Cursors for the lanes of a queue that match the tags; NULL: all lanes. */
+/*
+ * Create cursors for the lanes of a queue that match the tags; NULL: all
+ * lanes.
+ */
 static void
 choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
 {
@@ -263,7 +267,7 @@ wants_more(const Walk *walk)
 		   walk->reserved == TQ_RESERVE_DONE && !walk->way.gave_up;
 }
 
-/* Which of the heads of all lanes and priorities has come, or comes, first */
+/* Find the earliest due time among the heads of all lanes and priorities. */
 static bool
 earliest_head(Walk *walk, TqTaskFixed *earliest)
 {
@@ -368,7 +372,7 @@ highest_priority(Walk *walk, int16 *priority)
 	return found;
 }
 
-/* Hand out tasks of one priority, and go on to the next one. */
+/* Hand out tasks of one priority, then move on to the next one. */
 static void
 walk_priority(Walk *walk, int16 priority)
 {
@@ -424,8 +428,8 @@ walk_in_order(Walk *walk)
 }
 
 /*
- * Has this claim taken the task already, out of the ring?  Its snapshot does
- * not see what it has written.
+ * Has this claim taken the task from the ring already?  Its snapshot does not
+ * see its own writes.
  */
 static bool
 is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id)
@@ -439,8 +443,8 @@ is_claimed(const Walk *walk, const Cursor *cursor, int64 task_id)
 }
 
 /*
- * Is another transaction just taking the task, or changing it?  Under load
- * many are, and these rows need not be read.
+ * Is another transaction taking or changing the task?  Under load this is
+ * frequent, and such rows need not be read.
  */
 static bool
 is_being_taken(Walk *walk, TupleTableSlot *slot)
@@ -451,7 +455,7 @@ is_being_taken(Walk *walk, TupleTableSlot *slot)
 	return true;
 }
 
-/* Try the next task in the ring; it need not be the one that was looked at. */
+/* Try the next task in the ring; it need not be the one seen before. */
 static void
 try_candidate(Walk *walk, Cursor *cursor)
 {
@@ -465,7 +469,7 @@ try_candidate(Walk *walk, Cursor *cursor)
 	if (!tq_claim_ring_pop(cursor->lane_id, cursor->priority, &candidate,
 						   &moment))
 		return;
-	/* left once more by somebody who knows the index alone */
+	/* put into the ring again by a session that only knows the index */
 	if (is_claimed(walk, cursor, candidate.position.task_id))
 		return;
 	if (walk->slot == NULL)
@@ -473,17 +477,19 @@ try_candidate(Walk *walk, Cursor *cursor)
 	if (!tq_lane_scan_fetch(&walk->way, cursor->lane_id, cursor->priority,
 							&candidate, walk->slot))
 	{
-		/* who left it may have seen what this snapshot does not */
+		/*
+		 * the session that added it may have seen what this snapshot does not
+		 */
 		if (moment > walk->call->ring_moment)
 			tq_claim_ring_empty(cursor->lane_id, cursor->priority);
 		return;
 	}
-	/* what others could take must not be behind them */
+	/* do not keep tasks that others could take hidden behind it */
 	if (!read_row(walk, walk->slot, &task) || !take(walk, &task))
 		tq_claim_ring_empty(cursor->lane_id, cursor->priority);
 }
 
-/* What comes next is left for other claims. */
+/* Leave the entries that come next to other claims. */
 static void
 leave_candidates(Walk *walk, Cursor *cursor)
 {
@@ -501,8 +507,8 @@ leave_candidates(Walk *walk, Cursor *cursor)
 }
 
 /*
- * Hand out some of the first due tasks.  Of more than a window has room for,
- * each is as likely as the others to be in it.
+ * Hand out some of the first due tasks.  If there are more than the window can
+ * hold, each is in it with the same probability.
  */
 static void
 walk_random(Walk *walk)
@@ -557,8 +563,8 @@ compare_bounds(Datum a, Datum b, void *arg)
 }
 
 /*
- * The cursor whose head comes first in the queue's order; NULL when all are
- * at their ends.  A lane is looked at when nothing better is known.
+ * Return the cursor whose head comes first in the queue's order; NULL if all
+ * are at their ends.  A lane is scanned only if no better head is known.
  */
 static Cursor *
 best_head(Walk *walk)
@@ -578,7 +584,7 @@ best_head(Walk *walk)
 	return NULL;
 }
 
-/* Where the cursor's next task stands: in the ring, or else in the index. */
+/* Find the cursor's next task: in the ring, or else in the index. */
 static bool
 find_head(Walk *walk, Cursor *cursor)
 {
@@ -608,14 +614,14 @@ head_row(const Cursor *cursor)
 	return *(TqTaskFixed *) GETSTRUCT(tuple);
 }
 
-/* Read a pending task; false when it must not be handed out. */
+/* Read a pending task; return false if it must not be handed out. */
 static bool
 read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
 {
 	bool      should_free;
 	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
 
-	/* two queues may have one hash */
+	/* two queues may have the same hash */
 	if (((TqTaskFixed *) GETSTRUCT(tuple))->queue_id !=
 		walk->dispatch->queue->queue_id)
 		return false;
@@ -632,7 +638,7 @@ read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
 	return tags_match(walk, task);
 }
 
-/* Lanes are hashes: look at the row's own tags, too. */
+/* Lanes are hashes: check the row's own tags, too. */
 static bool
 tags_match(const Walk *walk, TqTask *task)
 {
@@ -645,8 +651,8 @@ tags_match(const Walk *walk, TqTask *task)
 }
 
 /*
- * Try to get the task.  True when it is ours, or another transaction's,
- * which tells when it is claimable again.
+ * Try to get the task.  Returns true if this claim has it now, or if another
+ * transaction has it, which publishes when it becomes claimable again.
  */
 static bool
 take(Walk *walk, TqTask *task)
@@ -675,7 +681,7 @@ peek_at(Walk *walk, TqTask *task)
 	return true;
 }
 
-/* Try to make the task running, within the limits. */
+/* Try to set the task to running, within the limits. */
 static bool
 take_within_limits(Walk *walk, TqTask *task)
 {
@@ -688,7 +694,7 @@ take_within_limits(Walk *walk, TqTask *task)
 	if (lease == 0 && !dispatch->while_alive)
 		lease = tq_state_options(dispatch->queue, task, &room)->lease;
 	move.to = TQ_STATE_RUNNING;
-	move.wanted = "claimed";
+	move.wanted = "claim";
 	move.no_wait = true;
 	move.worker_id = dispatch->worker_id;
 	move.claimed_at = tq_clock_dispatch();
@@ -709,7 +715,7 @@ take_within_limits(Walk *walk, TqTask *task)
 	return true;
 }
 
-/* Where the next task that is claimed is put. */
+/* Return the place for the next claimed task. */
 static TqTask *
 room_for_claimed(Walk *walk)
 {

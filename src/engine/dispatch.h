@@ -16,29 +16,27 @@ typedef struct TqDispatch
 	TqQueue      *queue;
 	const TqTags *tags; /* of the claimer */
 	TqOrder       order;
-	int           reach; /* of order random: chosen among so many of the
-						  * first; 0: as queues do it */
+	int           reach; /* random: of so many; 0: the queue's */
 	int           max_tasks;
 	int32         worker_id;
-	int64         lease;       /* 0: not given, hence */
-	bool          while_alive; /* as long as the worker lives, or as the
-								* task or its queue says */
+	int64         lease;       /* 0: not given; then */
+	bool          while_alive; /* while it lives, or as configured */
 	TqLimit      *limit;
-	bool          unknown; /* out: a limit has to be recounted first */
-	bool          full;    /* out: a limit has no room for another task */
+	bool          unknown; /* out: a limit must be recounted first */
+	bool          full;    /* out: a limit allows no more tasks */
 } TqDispatch;
 
-/* What a claim would meet. */
+/* What a claim would find. */
 typedef struct TqPeek
 {
-	bool   to_the_end; /* in: however many entries there are */
+	bool   to_the_end; /* in: no bound on the number of entries */
 	int    reach;      /* in: any one of so many; 0: the first one */
 	bool   found;
 	TqTask head;    /* the first one that it would get */
-	int    busy;    /* passed over: open transactions are changing them */
-	int    past;    /* passed over: past their deadline */
+	int    busy;    /* skipped: open transactions are changing them */
+	int    past;    /* skipped: past their deadline */
 	int64  past_id; /* the first of these */
-	bool   gave_up; /* there are more entries than a look may read */
+	bool   gave_up; /* there are more entries than may be read */
 } TqPeek;
 
 extern int  tq_dispatch_claim(TqCall *call, TqDispatch *dispatch,

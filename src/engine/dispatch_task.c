@@ -1,10 +1,10 @@
 /*
  * dispatch_task.c
- *		A claim of one given task.
+ *		Claiming one given task.
  *
- * What a claim checks of the task that it finds is checked of one that the
- * caller has chosen and locked (taskq_change): its worker, its queue, its
- * limits.
+ * taskq_change claims a task that the caller has chosen and locked.  It is
+ * subject to the same conditions as a task that a claim finds: its worker, its
+ * queue, its limits.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,8 +20,8 @@
 #include "engine/state.h"
 
 /*
- * Hand out this very task, which is pending and locked by the caller, if a
- * claim might; else why not.
+ * Claim this task, which is pending and locked by the caller, if a claim could
+ * take it; otherwise return the reason why not.
  */
 const char *
 tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
@@ -32,7 +32,7 @@ tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
 	if (worker->draining)
 		return "its worker is drained";
 	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
-		return "its deadline is over";
+		return "its deadline has passed";
 	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
 		return "its attempts are used up";
 	for (int i = 0; i < TQ_LIMIT_RECOUNTS && reserved == TQ_RESERVE_UNKNOWN;
@@ -58,7 +58,7 @@ tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
 		if (reserved == TQ_RESERVE_DONE)
 		{
 			move.to = TQ_STATE_RUNNING;
-			move.wanted = "claimed";
+			move.wanted = "claim";
 			move.worker_id = worker->worker_id;
 			move.claimed_at = tq_clock_dispatch();
 			move.lease_until = tq_span_after(move.claimed_at, lease);
@@ -69,5 +69,5 @@ tq_dispatch_take(TqCall *call, TqQueue *queue, TqTask *task,
 		if (reserved == TQ_RESERVE_UNKNOWN)
 			tq_limit_know(&limit);
 	}
-	return reserved == TQ_RESERVE_DONE ? NULL : "a limit has no room for it";
+	return reserved == TQ_RESERVE_DONE ? NULL : "a limit does not allow it";
 }

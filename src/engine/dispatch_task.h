@@ -1,6 +1,6 @@
 /*
  * dispatch_task.h
- *		A claim of one given task.
+ *		Claiming one given task.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,7 +1,7 @@
 /*
  * failure.c
- *		Where an attempt leads that did not succeed: another attempt, or an
- *		end; and the errors that are kept of it.
+ *		What follows an unsuccessful attempt: another attempt or a final state;
+ *		and the errors that are kept.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -31,9 +31,7 @@ static TqStmt stmt_add_error = {
 	"               ELSE jsonb_build_object('detail', $5) END)",
 	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID}};
 
-/*
- * Note an error of the attempt that is ending; the last ten are kept.
- */
+/* Record an error of the attempt that is ending; the last ten are kept. */
 void
 tq_failure_add_error(TqTask *task, const char *error, Jsonb *detail,
 					 const char *worker)
@@ -62,10 +60,10 @@ tq_failure_add_error(TqTask *task, const char *error, Jsonb *detail,
 }
 
 /*
- * Where a failed attempt leads: cancelled when that was asked for, dead
- * when attempts are used up or the next would come after the deadline, else
- * another attempt after retry_in, or after the queue's backoff if that is
- * negative.
+ * Decide what follows a failed attempt: cancelled if that was requested; dead
+ * if no attempts are left or the next one would start after the deadline;
+ * otherwise another attempt after retry_in, or after the queue's backoff if
+ * retry_in is negative.
  */
 void
 tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
@@ -75,7 +73,7 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 	TqOptions        room;
 	const TqOptions *options = tq_state_options(queue, task, &room);
 
-	move->wanted = "failed";
+	move->wanted = "fail";
 	move->end = TQ_END_FAILURE;
 	if (tq_failure_stop_asked(task))
 	{
@@ -101,11 +99,11 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 }
 
 /*
- * Where it leads that a task lost its worker (worker_dead), its lease
- * (lease_expired) or its time (timeout).  The first two go by the option
- * on_worker_death, unless attempts are used up: handed out again at once, at
- * the task's place (but a second death waits its backoff), held, or dead.  A
- * timeout is a failure.
+ * Decide what follows if a task has lost its worker (worker_dead), its lease
+ * (lease_expired) or exceeded its time limit (timeout).  The first two follow
+ * the option on_worker_death if attempts are left: the task is handed out
+ * again immediately at its place (but after a backoff if this happens a second
+ * time), suspended, or dead.  A timeout counts as a failure.
  */
 void
 tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
@@ -154,8 +152,8 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 }
 
 /*
- * When a running task was due that comes back without a failure of its own: it
- * keeps its place.  0: now.
+ * Return when a running task was due that returns to the queue without a
+ * failure of its own, so that it keeps its place. 0: now.
  */
 TimestampTz
 tq_failure_place(const TqTask *task)
@@ -164,7 +162,7 @@ tq_failure_place(const TqTask *task)
 													   : 0;
 }
 
-/* Was somebody asked to stop it? */
+/* Was the task asked to stop? */
 bool
 tq_failure_stop_asked(const TqTask *task)
 {

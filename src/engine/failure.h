@@ -1,6 +1,6 @@
 /*
  * failure.h
- *		Where an attempt leads that did not succeed.
+ *		What follows an unsuccessful attempt.
  *
  * Copyright (c) 2026, the taskq developers
  */

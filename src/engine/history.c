@@ -1,10 +1,10 @@
 /*
  * history.c
- *		What became of tasks, step by step: taskq.history.
+ *		The state changes of tasks: taskq.history.
  *
  * A queue with the option history writes a row for each change of a task's
- * state, in the transaction that makes it.  Rows go to the leaf with the
- * number of the archive's leaf that is being filled, and are truncated with
+ * state, in the transaction that makes the change.  Rows are stored in the
+ * leaf with the number of the archive's current leaf, and are truncated with
  * it (maintenance/retention.c).
  *
  * Copyright (c) 2026, the taskq developers
@@ -23,7 +23,7 @@
 #include "store/large.h"
 #include "store/row.h"
 
-/* The columns of taskq.transition, in their order. */
+/* The columns of taskq.transition, in order. */
 typedef enum Column
 {
 	COL_TRANSITION_ID,
@@ -45,8 +45,9 @@ typedef enum Column
 StaticAssertDecl(COLUMNS == TQ_HISTORY_COLUMNS, "columns of taskq.transition");
 
 /*
- * The task, as it was written, came from another state; TQ_STATE_NONE: it
- * is new.  In that state it is gone.
+ * Record that the task, as it was written, came from another state;
+ * TQ_STATE_NONE if it is new.  If it is still in that state, it has been
+ * deleted.
  */
 void
 tq_history_write(TqCall *call, TqTask *task, int from)
@@ -67,9 +68,9 @@ tq_history_write(TqCall *call, TqTask *task, int from)
 	values[COL_ATTEMPT] = Int32GetDatum(task->f.attempt);
 	values[COL_TOKEN] = Int64GetDatum(task->f.token);
 	values[COL_WORKER_ID] = Int32GetDatum(task->f.worker_id);
-	/* a claim waits for nobody, so a role that is new may be left out */
+	/* a claim does not wait, so it may leave out a new role */
 	values[COL_ROLE_ID] = Int32GetDatum(tq_role_intern_now(GetUserId()));
-	/* the words of this change, not those that an earlier one left */
+	/* the message of this change, not one from an earlier change */
 	nulls[COL_MESSAGE] =
 		!task->new_message ||
 		!tq_large_get(task, TQ_COL_MESSAGE, &values[COL_MESSAGE]);

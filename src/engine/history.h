@@ -1,6 +1,6 @@
 /*
  * history.h
- *		What became of tasks, step by step.
+ *		The state changes of tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,51 +1,52 @@
 /*
  * id.c
- *		Task ids and fencing tokens that are never given out twice.
+ *		Task ids and fencing tokens, which are never reused.
  *
- * Whoever was given an id or a token may go on using it, though its
- * transaction has rolled back, was lost in a crash (synchronous_commit =
- * off), or never came to a promoted standby.  So neither may come again.
+ * A client that was given an id or a token may continue to use it even if its
+ * transaction was rolled back, was lost in a crash (synchronous_commit = off),
+ * or never reached a promoted standby.  Therefore neither may be given out
+ * again.
  *
  * Bounds.  No id above taskq.task_id_bound_seq and no token above
- * taskq.token_bound_seq has been given out: before one is, the bound is
- * raised, by 65,536 at a time, and its WAL flushed.  What a crash can
- * lose of numbers in use is below the bound.
+ * taskq.token_bound_seq has been given out: the bound is raised first, by
+ * 65,536 at a time, and its WAL is flushed.  All numbers whose use a crash can
+ * lose are below the bound.
  *
- * Ids go on from the sequence, which no roll-back takes back; after a crash
- * from the bound.  A crash is known by the statistics of the server: they
- * begin anew after one, but not after a shutdown, and say since when they
- * have counted (taskq.crash_seq remembers that).  When they were reset by
- * hand, or lost, some ids are left out for nothing.
+ * Ids continue from the sequence, which a rollback does not reset; after a
+ * crash they continue from the bound.  A crash is detected by the statistics
+ * of the server, which are reset by a crash but not by a shutdown, and which
+ * record when they were reset (taskq.crash_seq remembers that time).  If they
+ * were reset by hand, or lost, some ids are skipped unnecessarily.
  *
- * Tokens go on from the bound after every start of the server, since those
- * of claims that were rolled back stand in no row, but only in memory
- * (shared/token_floor.c, whose number taskq.start_seq remembers).  Where that
- * does not exist each session takes some tokens for itself; a task whose last
- * one came from another session takes one from above it.
+ * Tokens continue from the bound after every start of the server, since the
+ * tokens of claims that were rolled back are in no row, but only in memory
+ * (shared/token_floor.c, whose number taskq.start_seq remembers).  Without
+ * shared memory each session reserves some tokens for itself; if the last
+ * token of a task came from another session, the next one is taken from above
+ * it.
  *
  * Timelines.  Servers that share a history, such as a promoted standby and a
- * primary that lives on, are on different timelines.  What the old one has
- * given out lately is not known to the new one, nor its bounds.  So the first
- * id on a new timeline jumps 2^24 above the last one known, which is more
- * than the old primary will give out before it is stopped, and the tokens
- * 2^32 above their bound; for several timelines as many times.  A token is
- * also above (timeline - 1) * 2^20.  taskq.timeline_seq holds the timeline of
+ * primary that is still running, are on different timelines.  The new one
+ * knows neither the last numbers of the old one nor its bounds.  So the first
+ * id on a new timeline jumps 2^24 above the last one known, which is more than
+ * the old primary will give out before it is stopped, and the tokens jump 2^32
+ * above their bound; several timelines jump several times as far.  A token is
+ * also above (timeline - 1) * 2^20. taskq.timeline_seq holds the timeline of
  * the last jump.
  *
  * The numbers do not run out: a start takes 2^16 of 2^61 tokens and a crash at
- * most 2^16 of 2^43 ids, so one a second is good for four years; a timeline
- * takes 2^32 and 2^24, which is 500,000 promotions.
+ * most 2^16 of 2^43 ids, so one per second is possible for four years; a
+ * timeline takes 2^32 and 2^24, which allows 500,000 promotions.
  *
- * All that is remembered is a sequence, because it must move on without
- * regard to what becomes of the transaction.  A session looks once, when it
- * needs its first id or token: timeline and crash stay what they are as long
- * as it lives, and tokens lost in a wipe are noticed by their number.  The
- * first session of a start moves on what must be, under a lock on
- * taskq.timeline_seq as an object (not as a relation: setval holds that to
- * the end), released at once.  That lock is the last one in the order of
- * locks.  First the numbers are moved, then that is flushed, then the new
- * start, timeline and crash are noted: whatever of that a crash loses is done
- * again.
+ * Everything is remembered in sequences, because it must advance even if the
+ * transaction rolls back.  A session checks once, when it needs its first id
+ * or token: timeline and crash do not change during its life, and tokens lost
+ * in a wipe are noticed by their number.  The first session after a start
+ * advances the numbers under a lock on taskq.timeline_seq as an object (not as
+ * a relation: setval keeps that lock to the end), which it releases
+ * immediately.  That lock is the last one in the lock order.  The numbers are
+ * advanced first, then flushed, and then the new start, timeline and crash are
+ * recorded: whatever part of this a crash loses is repeated.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -63,13 +64,13 @@
 #include "shared/token_floor.h"
 
 #define SEQUENCE_BITS 43
-#define ID_STEP (INT64CONST(1) << 16)    /* of the bound */
-#define ID_JUMP (INT64CONST(1) << 24)    /* for a timeline */
-#define TOKEN_STEP (INT64CONST(1) << 16) /* of the bound, preloaded */
-#define TOKEN_SHARE INT64CONST(1024)     /* of a session, not preloaded */
-#define TOKEN_SPAN (INT64CONST(1) << 20) /* a timeline's, at least */
+#define ID_STEP (INT64CONST(1) << 16)    /* for the bound */
+#define ID_JUMP (INT64CONST(1) << 24)    /* per timeline */
+#define TOKEN_STEP (INT64CONST(1) << 16) /* for the bound, preloaded */
+#define TOKEN_SHARE INT64CONST(1024)     /* per session, not preloaded */
+#define TOKEN_SPAN (INT64CONST(1) << 20) /* per timeline, at least */
 
-/* What is remembered, and what is to be compared with it. */
+/* The remembered numbers, and what they are compared with. */
 typedef struct Numbers
 {
 	int64 last_id;
@@ -83,10 +84,10 @@ typedef struct Numbers
 	int64 start_now; /* 0: not preloaded */
 } Numbers;
 
-/* The extension (base/catalog.c) for which this session has looked. */
+/* The extension (base/catalog.c) that this session has checked. */
 static uint64 settled_identity = 0;
 
-/* And what it has found, or raised since. */
+/* And the values found, or raised since. */
 static int64  id_bound = 0;
 static uint64 settled_start = 0;
 static int64  token_base = 0; /* tokens of this start are above */
@@ -145,7 +146,7 @@ tq_id_next(void)
 	return ((int64) tq_guc_node_id << SEQUENCE_BITS) | id;
 }
 
-/* The ids that this server may give out. */
+/* Return the range of ids that this server may give out. */
 void
 tq_id_range(Datum *lowest, Datum *highest)
 {
@@ -155,7 +156,7 @@ tq_id_range(Datum *lowest, Datum *highest)
 	*highest = Int64GetDatum(base + (INT64CONST(1) << SEQUENCE_BITS) - 1);
 }
 
-/* The token of the next claim of a task. */
+/* Return the token for the next claim of a task. */
 int64
 tq_id_next_token(int64 task_id, int64 previous)
 {
@@ -163,7 +164,7 @@ tq_id_next_token(int64 task_id, int64 previous)
 	uint64 start;
 	int64  token;
 
-	/* one that somebody has written by hand */
+	/* a token that a user has written by hand */
 	if (previous < 0 || previous >= TQ_TOKEN_LAST)
 		previous = 0;
 	do
@@ -181,7 +182,7 @@ tq_id_next_token(int64 task_id, int64 previous)
 	return token;
 }
 
-/* Learn what was given out before, and go on above it. */
+/* Find out which numbers have been given out, and continue above them. */
 static void
 settle(Oid sequence)
 {
@@ -193,7 +194,7 @@ settle(Oid sequence)
 	tq_spi_enter(&spi);
 	read_numbers(&numbers);
 	settled = is_settled(&numbers);
-	/* once more: they may have been read while they were moved */
+	/* read again: they may have been read while they were being changed */
 	if (settled)
 		read_numbers(&numbers);
 	tq_spi_leave(&spi);
@@ -235,7 +236,7 @@ is_settled(const Numbers *numbers)
 		   (numbers->start == numbers->start_now || numbers->start_now == 0);
 }
 
-/* The first session of a start; the lock is held. */
+/* Advance the numbers in the first session after a start; the lock is held. */
 static void
 move_on(Numbers *numbers)
 {
@@ -265,7 +266,7 @@ move_on(Numbers *numbers)
 		set(&set_start, numbers->start_now);
 }
 
-/* Before that id is given out. */
+/* Raise the bound before the id is given out. */
 static void
 raise_ids(Oid sequence, int64 id)
 {
@@ -283,7 +284,7 @@ raise_ids(Oid sequence, int64 id)
 	id_bound = numbers.id_bound;
 }
 
-/* The same for a token. */
+/* Same for a token. */
 static void
 raise_tokens(Oid sequence, int64 token)
 {
@@ -301,7 +302,7 @@ raise_tokens(Oid sequence, int64 token)
 	token_bound = numbers.token_bound;
 }
 
-/* Without shared memory: a token of this session's own. */
+/* Without shared memory: take a token from this session's own share. */
 static int64
 next_of_share(Oid sequence, int64 above)
 {
@@ -322,7 +323,7 @@ next_of_share(Oid sequence, int64 above)
 	return share_last;
 }
 
-/* Numbers as they are now, and nobody else changes them. */
+/* Lock and read the current numbers, so that no other session changes them. */
 static void
 begin_change(Oid sequence, TqSpi *spi, Numbers *numbers)
 {
@@ -346,7 +347,7 @@ set(TqStmt *stmt, int64 value)
 	tq_spi_run(stmt, &arg, NULL, SPI_OK_SELECT, 0);
 }
 
-/* What was set is on disk, whatever becomes of the transaction. */
+/* Make the changes durable, whatever happens to the transaction. */
 static void
 flush(void)
 {

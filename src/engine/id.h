@@ -9,10 +9,10 @@
 
 #include "base/compat.h"
 
-/* By how much tokens go on above what may not be known here. */
+/* How far tokens jump above numbers that may be unknown here. */
 #define TQ_TOKEN_JUMP (INT64CONST(1) << 32)
 
-/* No token comes near, unless somebody has written it by hand. */
+/* Tokens do not come near this, unless a user has written one by hand. */
 #define TQ_TOKEN_LAST (INT64CONST(1) << 61)
 
 extern int64 tq_id_next(void);

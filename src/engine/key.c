@@ -1,26 +1,26 @@
 /*
  * key.c
- *		Keys: what a queue says of tasks with the same key, and their locks.
+ *		Keys: the queue's rule for tasks with the same key, and their locks.
  *
- * A row of taskq.key is the mutex of a key.  It is locked, and seldom
- * changed, by everything that makes a task of the key pending or takes it out
- * of that, and by insertions that touch earlier tasks; never by a claim,
- * since a task that is pending stands in the others' way as a running one
- * does.  The lock is held to the end of the transaction, or of the savepoint
- * that is rolled back.
+ * A row of taskq.key is the mutex of a key.  It is locked, and seldom changed,
+ * by every action that makes a task of the key pending or ends that, and by
+ * insertions that affect earlier tasks.  A claim never locks it, since a
+ * pending task blocks the others in the same way as a running one.  The lock
+ * is held until the end of the transaction, or of a savepoint that is rolled
+ * back.
  *
- * Order of locks in one call: keys by queue and key, then tasks by id.  A
- * call that moves one task locks its key when it is about to write; one that
- * moves many locks the keys of all beforehand (tq_key_lock_names), and so
- * does one that takes a finished task out of the archive.
+ * The lock order within a call is keys by queue and key, then tasks by id.  A
+ * call that moves one task locks its key just before it writes; a call that
+ * moves many locks all keys beforehand (tq_key_lock_names), and so does one
+ * that takes a finished task out of the archive.
  *
- * Whether a queue has a rule may change while tasks are on their way.  The
- * change takes SHARE ROW EXCLUSIVE on taskq.queue_change, and whoever asks
- * for the rule here takes ROW EXCLUSIVE first: so the answer holds until the
- * transaction ends.
+ * A queue may get or lose its rule while tasks are in progress.  The change
+ * takes SHARE ROW EXCLUSIVE on taskq.queue_change, and a session that reads
+ * the rule here takes ROW EXCLUSIVE first, so that the rule stays valid until
+ * its transaction ends.
  *
- * What others did is looked at with a snapshot that was taken when the lock
- * was there, whatever the level of isolation.
+ * Changes by others are read with a snapshot that was taken after the lock was
+ * obtained, regardless of the isolation level.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -82,8 +82,8 @@ static void   read_astray(TqCall *call, TupleTableSlot *slot, TqKey *key);
 static int    compare_names(const void *a, const void *b);
 
 /*
- * What the queue says of tasks with the same key; false: nothing.  The
- * answer holds until the transaction ends.
+ * Get the queue's rule for tasks with the same key; return false if there is
+ * none.  The rule stays valid until the transaction ends.
  */
 bool
 tq_key_rule(const TqQueue *queue, TqKeyRule *rule)
@@ -109,7 +109,7 @@ tq_key_is_ordered(const TqQueue *queue)
 	return tq_key_rule(queue, &rule);
 }
 
-/* Wait until nobody else has the key, and have it. */
+/* Wait for the key's lock and take it. */
 TqKey *
 tq_key_lock(TqCall *call, int32 queue_id, Datum key)
 {
@@ -121,9 +121,9 @@ tq_key_lock(TqCall *call, int32 queue_id, Datum key)
 }
 
 /*
- * The key of a task, and the one of the copy that it may leave, if nobody
- * has them; false: somebody has one.  For the background worker, which does
- * not wait for open transactions.
+ * Lock the key of a task, and that of the copy that the task may leave, if
+ * both are free; return false if another session has one.  For the background
+ * worker, which does not wait for open transactions.
  */
 bool
 tq_key_try_task(TqCall *call, const TqQueue *queue, const TqTask *task)
@@ -131,7 +131,7 @@ tq_key_try_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 	TqKeyName names[2];
 	int       count;
 
-	/* somebody may be changing a queue, in an open transaction */
+	/* an open transaction may be changing a queue */
 	if (task->isnull[TQ_COL_KEY])
 		return true;
 	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
@@ -149,7 +149,7 @@ tq_key_try_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 	return true;
 }
 
-/* A key is needed later: it is locked with those that are locked next. */
+/* Note a key that is needed later; it is locked with the next keys. */
 void
 tq_key_note(TqCall *call, int32 queue_id, const char *key)
 {
@@ -163,7 +163,7 @@ tq_key_note(TqCall *call, int32 queue_id, const char *key)
 	MemoryContextSwitchTo(mine);
 }
 
-/* Lock many, in the order that keeps two calls from waiting for each other. */
+/* Lock many keys, in an order in which two calls cannot deadlock. */
 void
 tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 {
@@ -193,9 +193,9 @@ tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 }
 
 /*
- * Before a task is taken out of the archive, or an id is drawn for one like
- * it: its key, if its queue orders tasks by their keys, and the one of the
- * copy that it may leave when it dies.
+ * Lock the key of a task, if its queue orders tasks by key, and that of the
+ * copy that it may leave when it dies.  Call this before the task is taken out
+ * of the archive, or an id is assigned to a new task like it.
  */
 void
 tq_key_lock_task(TqCall *call, const TqQueue *queue, const TqTask *task)
@@ -206,10 +206,10 @@ tq_key_lock_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * The same for the live ones of many tasks, before any of them is moved: of
- * those on whose queues current_user has the right and, if there are tokens,
- * that are held under them.  Nobody may hold up the tasks of others.  Right 0
- * is for the extension itself.
+ * Same for the live ones of many tasks, before the first one is moved.  Only
+ * for tasks on whose queues current_user has the right and which, if tokens
+ * are given, are held under them: a role must not block the tasks of others.
+ * Right 0 is for the extension itself.
  */
 void
 tq_key_lock_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
@@ -224,13 +224,13 @@ tq_key_lock_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
 								   sizeof(TqKeyName) * 2 * count);
 	named = names_of_tasks(call, ids, tokens, count, right, names);
 	tq_key_lock_names(call, names, named);
-	/* others may have moved these tasks while we waited */
+	/* others may have moved these tasks during the wait */
 	if (named > 0)
 		tq_snapshot_renew();
 	pfree(names);
 }
 
-/* Their names, two for each at most; how many. */
+/* Get the names of their keys, at most two for each; return their number. */
 int
 tq_key_names_of(TqCall *call, const int64 *ids, int count, int right,
 				TqKeyName *names)
@@ -240,7 +240,7 @@ tq_key_names_of(TqCall *call, const int64 *ids, int count, int right,
 	return names_of_tasks(call, ids, NULL, count, right, names);
 }
 
-/* Before a task gets another queue or key: of both. */
+/* Lock both keys before a task gets another queue or key. */
 void
 tq_key_lock_change(TqCall *call, const TqTask *task, const TqQueue *queue)
 {
@@ -262,7 +262,7 @@ tq_key_lock_change(TqCall *call, const TqTask *task, const TqQueue *queue)
 	tq_key_lock_names(call, names, count);
 }
 
-/* Write down which tasks are out of order. */
+/* Record which tasks are out of order. */
 void
 tq_key_write_astray(TqCall *call, TqKey *key)
 {
@@ -276,7 +276,7 @@ tq_key_write_astray(TqCall *call, TqKey *key)
 	tq_spi_enter(&spi);
 	if (tq_spi_run(&stmt_astray, args, nulls, SPI_OK_UPDATE, 0) != 1)
 	{
-		/* made after the transaction's snapshot was taken */
+		/* it was created after the transaction's snapshot was taken */
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();
 		elog(ERROR, "the row of a locked key is gone");
@@ -285,14 +285,17 @@ tq_key_write_astray(TqCall *call, TqKey *key)
 	CommandCounterIncrement();
 }
 
-/* For a call with a list: who is next is decided once a key, at its end. */
+/*
+ * For a call with a list: decide once for each key which task is next, at the
+ * end of the call.
+ */
 void
 tq_key_settle_later(TqCall *call)
 {
 	keys_of(call)->settle_later = true;
 }
 
-/* The locks stay until the transaction ends. */
+/* Forget the keys; the locks remain until the transaction ends. */
 void
 tq_key_end(TqCall *call)
 {
@@ -308,7 +311,7 @@ tq_key_end(TqCall *call)
 	call->keys = NULL;
 }
 
-/* Which keys a change of the task concerns; at most two. */
+/* Find the keys that a change of the task affects; at most two. */
 static int
 names_of_task(const TqQueue *queue, const TqTask *task, TqKeyName *names)
 {
@@ -319,7 +322,7 @@ names_of_task(const TqQueue *queue, const TqTask *task, TqKeyName *names)
 		return 0;
 	if (tq_key_is_ordered(queue))
 		names[count++].queue_id = queue->queue_id;
-	/* a step leaves none */
+	/* a step leaves no copy */
 	if (queue->options.dead_letter_queue != NULL &&
 		task->isnull[TQ_COL_WORKFLOW_ID])
 		copies = tq_queue_find(queue->options.dead_letter_queue);
@@ -368,7 +371,7 @@ names_of_tasks(TqCall *call, const int64 *ids, const int64 *tokens, int count,
 	return named;
 }
 
-/* Without wait false: somebody has it. */
+/* Without wait, return false if another session has the lock. */
 static bool
 lock(TqCall *call, TqKeys *keys, TqKey *key, bool wait)
 {
@@ -395,7 +398,7 @@ keys_of(TqCall *call)
 	return call->keys;
 }
 
-/* The same, with taskq.key open. */
+/* Same, with taskq.key open. */
 static TqKeys *
 open_keys_of(TqCall *call)
 {
@@ -421,7 +424,7 @@ open_keys_of(TqCall *call)
 	return keys;
 }
 
-/* What the call keeps of the key. */
+/* Find or add the call's entry of the key. */
 static TqKey *
 find_or_add(TqCall *call, TqKeys *keys, int32 queue_id, text *key)
 {
@@ -454,7 +457,7 @@ find_or_add(TqCall *call, TqKeys *keys, int32 queue_id, text *key)
 	return result;
 }
 
-/* Is an open transaction about to make the row? */
+/* Is an open transaction about to insert the row? */
 static bool
 is_being_made(TqCall *call, TqKeys *keys, const TqKey *key)
 {
@@ -470,7 +473,7 @@ is_being_made(TqCall *call, TqKeys *keys, const TqKey *key)
 	found = index_getnext_slot(keys->scan, ForwardScanDirection, keys->slot) &&
 			TransactionIdIsValid(dirty.xmin);
 	ExecClearTuple(keys->slot);
-	/* the snapshot is about to go */
+	/* its snapshot is about to be released */
 	keys->scan->xs_snapshot = GetActiveSnapshot();
 	MemoryContextSwitchTo(mine);
 	return found;
@@ -486,7 +489,10 @@ key_of_scan(const TqKey *key, ScanKeyData *scan)
 						   PointerGetDatum(key->name.key));
 }
 
-/* False: somebody else has made it, or is making it: that was waited for. */
+/*
+ * Returns false if another session has inserted the row, or was inserting it,
+ * in which case its end was waited for.
+ */
 static bool
 add_row(const TqKeyName *name)
 {
@@ -497,9 +503,10 @@ add_row(const TqKeyName *name)
 }
 
 /*
- * Lock the row of the key and read it; false when there is none.  One that
- * this call has just made need not be locked: nobody else can see it, and
- * who wants to make it waits.  Without wait *locked may stay false.
+ * Lock the row of the key and read it; return false if there is none.  A row
+ * that this call has just inserted need not be locked: no other session can
+ * see it, and a session that tries to insert it waits.  Without wait, *locked
+ * may remain false.
  */
 static bool
 lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
@@ -513,7 +520,7 @@ lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
 
 	key_of_scan(key, scan);
 	CommandCounterIncrement();
-	/* the scan goes on in other calls, and keeps what it allocates */
+	/* the scan continues in other calls, and keeps what it allocates */
 	mine = MemoryContextSwitchTo(call->context);
 	PushActiveSnapshot(GetLatestSnapshot());
 	keys->scan->xs_snapshot = GetActiveSnapshot();
@@ -532,7 +539,7 @@ lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
 			break;
 		case TM_WouldBlock:
 			break;
-		case TM_Deleted: /* nobody needed it; now it is needed */
+		case TM_Deleted: /* it was not needed; now it is */
 			found = false;
 			break;
 		default:
@@ -565,7 +572,7 @@ read_astray(TqCall *call, TupleTableSlot *slot, TqKey *key)
 		key->astray[i] = DatumGetInt64(ids[i]);
 }
 
-/* By queue and key, in the order of bytes. */
+/* Order by queue and key, bytewise. */
 static int
 compare_names(const void *a, const void *b)
 {

@@ -1,6 +1,6 @@
 /*
  * key.h
- *		Keys: what a queue says of tasks with the same key, and their locks.
+ *		Keys: the queue's rule for tasks with the same key, and their locks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,16 +11,16 @@
 #include "store/table.h"
 #include "store/task.h"
 
-/* How the tasks of one key wait for each other. */
+/* How tasks of one key wait for each other. */
 typedef struct TqKeyRule
 {
-	int  open;              /* how many may be pending or running at once */
-	bool held_by_dead;      /* also when its worker's death suspended one */
-	bool held_by_suspended; /* whatever for */
+	int  open;              /* tasks pending or running at a time */
+	bool held_by_dead;      /* also if suspended because its worker died */
+	bool held_by_suspended; /* for whatever reason */
 	bool lifo;
 } TqKeyRule;
 
-/* A key, as a caller names it. */
+/* A key as the caller names it. */
 typedef struct TqKeyName
 {
 	int32 queue_id;
@@ -33,30 +33,30 @@ typedef struct TqKey
 	struct TqKey *next; /* with the same hash */
 	TqKeyName     name;
 	bool          locked;
-	/* of keyed/key_queue.c */
-	int64 *astray;
-	int    astray_count;
-	bool   full;      /* a new task has to wait */
-	int    room;      /* for so many new ones, at least */
-	bool   unsettled; /* who is next is decided at the end of the call */
-	int64  foremost;  /* of those that wait for it; 0: none */
+	/* for keyed/key_queue.c */
+	int64        *astray;
+	int           astray_count;
+	bool          full;      /* a new task must wait */
+	int           room;      /* for at least so many new tasks */
+	bool          unsettled; /* next task is decided at the call's end */
+	int64         foremost;  /* of those that wait for it; 0: none */
 	struct TqKey *next_unsettled;
 } TqKey;
 
-/* The keys of a call.  All of it lives as long as the call. */
+/* The keys of a call.  Lives as long as the call. */
 struct TqKeys
 {
-	HTAB           *by_hash; /* those that it has locked; NULL: none yet */
+	HTAB           *by_hash; /* the locked ones; NULL: none yet */
 	Relation        rel;
 	Relation        index;
 	IndexScanDesc   scan;
 	TupleTableSlot *slot;
 
-	List *ahead; /* of TqKeyName: to be locked with the next ones */
+	List *ahead; /* of TqKeyName: to be locked with the next keys */
 
-	/* of keyed/key_queue.c */
-	bool   settle_later; /* who is next is decided at the end of the call */
-	TqKey *unsettled;    /* keys for which it is still to be decided */
+	/* for keyed/key_queue.c */
+	bool   settle_later; /* decide at the end of the call which task is next */
+	TqKey *unsettled;    /* keys for which that is still undecided */
 };
 
 extern bool   tq_key_rule(const TqQueue *queue, TqKeyRule *rule);

@@ -2,8 +2,8 @@
  * lane_priority.c
  *		Which priorities a lane has.
  *
- * They are read from the dispatch index, one after the other from the
- * highest, and kept in shared memory until a task of another priority comes
+ * They are read from the dispatch index, from the highest to the lowest, and
+ * kept in shared memory until a task of another priority is added
  * (shared/dead_range.h).
  *
  * Copyright (c) 2026, the taskq developers
@@ -22,7 +22,10 @@
 #define EMPTY_LANES 64
 #define EMPTY_PAUSE 1000
 
-/* Lanes with too many priorities to be known, and for how many more walks. */
+/*
+ * Lanes with more priorities than can be kept, and for how many more walks
+ * this holds.
+ */
 static struct
 {
 	int64 lane_id;
@@ -30,8 +33,8 @@ static struct
 } empty_lanes[EMPTY_LANES];
 
 /*
- * The priorities that a lane may have, highest first; false when they are
- * not known and are not to be read.
+ * Get the priorities that a lane may have, highest first; return false if they
+ * are unknown and must not be read.
  */
 bool
 tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
@@ -40,7 +43,7 @@ tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
 	int16 priority;
 	int   slot = (int) ((uint64) lane_id % EMPTY_LANES);
 
-	/* those of own tasks are not known to anybody */
+	/* priorities of this transaction's own tasks are not in shared memory */
 	if (!way->jumps || way->own)
 		return false;
 	if (tq_dead_range_priorities(lane_id, priorities, count))
@@ -69,8 +72,8 @@ tq_lane_priority_list(TqLaneScanDirection *way, int64 lane_id,
 }
 
 /*
- * The highest priority of a lane, or the highest below *priority.  Only the
- * index is read, whatever its entries point to.
+ * Find the highest priority of a lane, or the highest below *priority.  Reads
+ * only the index, whatever its entries point to.
  */
 bool
 tq_lane_priority_read(Relation table, Relation index, Snapshot snapshot,
@@ -100,7 +103,7 @@ tq_lane_priority_read(Relation table, Relation index, Snapshot snapshot,
 	return found;
 }
 
-/* The same for a walk, unless it has read as much as it may. */
+/* Same for a walk, unless it has read as many entries as it may. */
 bool
 tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id, bool below,
 					  int16 *priority)

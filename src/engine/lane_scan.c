@@ -1,34 +1,34 @@
 /*
  * lane_scan.c
- *		Walking over the entries of a lane in the dispatch index.
+ *		Scans of the entries of a lane in the dispatch index.
  *
  * A scan walks over one priority of one lane, in the order of positions
- * (available_at, task_id) or against it, and stops at each pending task.
- * Entries of tasks that are running, gone or not committed are passed.
- * Under load they are many, and vacuum cannot remove those that an old
- * snapshot might see.  So a scan jumps over what shared memory knows to be
- * dead (shared/dead_range.h), and tells it what it has learned:
+ * (available_at, task_id) or backward, and stops at each pending task.  It
+ * passes entries of tasks that are running, gone or not committed.  Under load
+ * there are many of them, and vacuum cannot remove those that an old snapshot
+ * might see.  Therefore a scan skips the ranges that shared memory records as
+ * dead (shared/dead_range.h), and records new ones:
  *
- * - The span of entries that were passed, and of what is known to have no
- *   entry at all: before the first entry, between two, behind the last.
- * - A pending task ends the span before it, unless the caller says that it
- *   was taken or that a transaction in progress is writing it
- *   (tq_lane_scan_pass); the next span begins behind it.  So does an entry
- *   that is not due.
- * - Spans are told when they end, if something in them is new, and the first
- *   one also while it is walked: then the ranges are read again, since others
- *   who walk at the same time tell how far they have come.  So claims that are
- *   made at once do not all walk over what each of them has taken.  Ends are
+ * - A span consists of entries that were passed and of places known to have no
+ *   entry: before the first entry, between two, behind the last.
+ * - A pending task ends the span before it, and the next span begins behind
+ *   it, unless the caller reports that the task was taken or that a
+ *   transaction in progress is writing it (tq_lane_scan_pass).  An entry that
+ *   is not due ends a span, too.
+ * - A span that has new parts is recorded when it ends.  The first span is
+ *   also recorded while it is walked; then the ranges are read again, since
+ *   concurrent scans record their progress as well.  Thus simultaneous claims
+ *   do not all walk over what each of them has taken.  Ends of spans are
  *   positions of entries, or positions next to them, or the ends of all
- *   positions, but never what a clock shows.
+ *   positions, but never a time read from a clock.
  *
- * All of that holds only for a snapshot that was taken for this walk, after
- * call->moment was read, hence only under READ COMMITTED.  Jumping is right
- * under any snapshot: what is dead now cannot be claimed.  But what this
- * transaction itself has put somewhere is invisible to others, who pass it;
- * there no range is believed (xact/position_note.h).
+ * Recording requires a snapshot that was taken for this walk after
+ * call->moment was read, and hence READ COMMITTED.  Skipping is correct with
+ * any snapshot: what is dead now cannot be claimed.  However, tasks that this
+ * transaction itself has put somewhere are invisible to other sessions, which
+ * pass them; there no range is trusted (xact/position_note.h).
  *
- * Two entries may have the same position: then at most one leads to a row.
+ * If two entries have the same position, at most one leads to a row.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -49,8 +49,8 @@
 #include "xact/position_note.h"
 
 #define OWN_RANGES (TQ_RANGES + 1) /* one may be cut into two */
-#define OWN_MANY 10000             /* positions that are not looked through */
-#define SHARE_AFTER 8              /* entries that were passed */
+#define OWN_MANY 10000             /* positions that are not searched */
+#define SHARE_AFTER 8              /* passed entries */
 
 struct TqLaneScan
 {
@@ -62,22 +62,22 @@ struct TqLaneScan
 	IndexScanDesc        scan;
 	TupleTableSlot      *slot;
 	ScanKeyData          row[2]; /* the key of positions, read by scan */
-	TqPosition           far;    /* the last position to be walked */
+	TqPosition           far;    /* the last position to walk */
 	TqPosition           position;
 	bool                 at_head; /* position is that of a pending task */
 	bool                 ended;
 
 	/* the span being walked, in the direction of the walk */
 	TqPosition from;
-	bool       from_entry; /* from is to be the first entry */
-	bool       above;      /* it is, and what comes before it is not known */
+	bool       from_entry; /* from becomes the first entry */
+	bool       above;      /* it is, and what comes before it is unknown */
 	TqPosition to;
 	bool       reaches; /* to is set */
-	bool       to_end;  /* behind it there is no entry at all */
+	bool       to_end;  /* there is no entry behind it */
 	bool       is_news;
 	bool       behind; /* a task was left before it */
-	int        told;   /* spans */
-	int        passed; /* entries, since it was told how far it has come */
+	int        told;   /* spans recorded */
+	int        passed; /* entries passed since progress was recorded */
 };
 
 static int          read_ranges(const TqLaneScanDirection *way, int64 lane_id,
@@ -109,7 +109,7 @@ static TqPosition  below_next(TqLaneScan *scan);
 static void        lane_key(ScanKeyData *key, int64 lane_id);
 static TqPosition  entry_position(IndexScanDesc scan);
 
-/* A walk that begins now, with the active snapshot. */
+/* Prepare a walk that begins now, with the active snapshot. */
 void
 tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index)
 {
@@ -121,8 +121,8 @@ tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call, Relation index)
 }
 
 /*
- * No entry before *bound, in the direction of the walk, leads to a task that
- * could be claimed; false when none at all does.  Reads no index.
+ * Find *bound: no entry before it, in the direction of the walk, leads to a
+ * claimable task.  Returns false if no entry does.  Does not read the index.
  */
 bool
 tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id,
@@ -136,7 +136,7 @@ tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id,
 	return ahead(way, far_end(way), *bound);
 }
 
-/* Begin to walk; the scan stands before its first entry. */
+/* Open a scan; it is positioned before its first entry. */
 TqLaneScan *
 tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 {
@@ -161,7 +161,7 @@ tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 	return scan;
 }
 
-/* Begin to walk over all that a range says is dead. */
+/* Open a scan over everything that a range records as dead. */
 TqLaneScan *
 tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id,
 						int16 priority, const TqDeadRange *range)
@@ -176,8 +176,8 @@ tq_lane_scan_open_range(TqLaneScanDirection *way, int64 lane_id,
 }
 
 /*
- * Go on to the next pending task; false at the end.  The one before it ends
- * a span, unless it was passed.
+ * Move to the next pending task; return false at the end.  The task before it
+ * ends a span, unless it was passed.
  */
 bool
 tq_lane_scan_next(TqLaneScan *scan)
@@ -205,8 +205,7 @@ tq_lane_scan_next(TqLaneScan *scan)
 }
 
 /*
- * The task at which the scan stands cannot be claimed by anybody, until
- * somebody tells its position again.
+ * No claim can take the current task, until its position is published again.
  */
 void
 tq_lane_scan_pass(TqLaneScan *scan)
@@ -217,8 +216,8 @@ tq_lane_scan_pass(TqLaneScan *scan)
 }
 
 /*
- * The entries that come next, to be looked at by others: none when the scan
- * has left a task.  Only the index is read; the scan cannot go on.
+ * Get the entries that come next, for other claims; none if the scan has left
+ * a task.  Reads only the index; the scan cannot be continued.
  */
 int
 tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *candidates, int max)
@@ -244,8 +243,8 @@ tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *candidates, int max)
 }
 
 /*
- * Fetch the row of a candidate into the slot; false when it is not there, or
- * is not that of a pending task at the candidate's position.
+ * Fetch the row of a candidate into the slot; return false if it does not
+ * exist, or is not a pending task at the candidate's position.
  */
 bool
 tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
@@ -259,7 +258,7 @@ tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
 	bool                 should_free;
 	const TqTaskFixed   *row;
 
-	/* the table may have become shorter; while it is open it does not */
+	/* the table may have been truncated; while it is open it is not */
 	if (way->blocks == 0)
 		way->blocks = RelationGetNumberOfBlocks(rel);
 	if (ItemPointerGetBlockNumber(&tid) >= way->blocks)
@@ -278,7 +277,7 @@ tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
 		   row->available_at <= way->now;
 }
 
-/* End the walk, and tell what was learned. */
+/* End the scan, and record its spans. */
 void
 tq_lane_scan_close(TqLaneScan *scan)
 {
@@ -298,14 +297,14 @@ tq_lane_scan_position(const TqLaneScan *scan)
 	return scan->position;
 }
 
-/* The row of the task at which the scan stands. */
+/* Return the row of the current task. */
 TupleTableSlot *
 tq_lane_scan_slot(const TqLaneScan *scan)
 {
 	return scan->slot;
 }
 
-/* What is dead, as far as this transaction may believe it; sorted. */
+/* Read the dead ranges that this transaction may trust, sorted. */
 static int
 read_ranges(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
 			TqDeadRange *ranges)
@@ -320,7 +319,7 @@ read_ranges(const TqLaneScanDirection *way, int64 lane_id, int16 priority,
 	return count;
 }
 
-/* Cut out of the ranges where this transaction has put tasks. */
+/* Cut the positions where this transaction has put tasks out of the ranges. */
 static int
 cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges, int count)
 {
@@ -354,7 +353,10 @@ cut_own(int64 lane_id, int16 priority, TqDeadRange *ranges, int count)
 	return kept;
 }
 
-/* The first position to be walked; the clock's, so it is never told. */
+/*
+ * Return the first position to walk; it comes from the clock, so it is never
+ * recorded.
+ */
 static TqPosition
 near_end(const TqLaneScanDirection *way)
 {
@@ -363,7 +365,7 @@ near_end(const TqLaneScanDirection *way)
 	return TQ_DEAD_RANGE_BEGIN;
 }
 
-/* The last one; likewise. */
+/* Return the last position; likewise. */
 static TqPosition
 far_end(const TqLaneScanDirection *way)
 {
@@ -386,14 +388,14 @@ range_at(TqDeadRange *ranges, int count, TqPosition position)
 	return NULL;
 }
 
-/* Where a walk comes out of a range. */
+/* Return where a walk leaves a range. */
 static TqPosition
 edge_of(const TqLaneScanDirection *way, const TqDeadRange *range)
 {
 	return way->backward ? range->lo : range->hi;
 }
 
-/* Does a walk come to a after b? */
+/* Does a walk reach a after b? */
 static bool
 ahead(const TqLaneScanDirection *way, TqPosition a, TqPosition b)
 {
@@ -402,7 +404,7 @@ ahead(const TqLaneScanDirection *way, TqPosition a, TqPosition b)
 	return way->backward ? order < 0 : order > 0;
 }
 
-/* The position next to another one. */
+/* Return the position next to another one. */
 static TqPosition
 step(TqPosition position, bool down)
 {
@@ -438,7 +440,7 @@ make_scan(TqLaneScanDirection *way, int64 lane_id, int16 priority)
 	return scan;
 }
 
-/* Set the scan of the index to the first entry behind a position. */
+/* Set the index scan to the first entry behind a position. */
 static void
 start_behind(TqLaneScan *scan, TqPosition position)
 {
@@ -471,8 +473,8 @@ start_behind(TqLaneScan *scan, TqPosition position)
 }
 
 /*
- * Go on to the next entry; at the end of what is to be walked false, and the
- * span reaches as far as nothing was found.
+ * Move to the next entry.  At the end of the walk return false; the span then
+ * reaches as far as no entry was found.
  */
 static bool
 next_entry(TqLaneScan *scan)
@@ -503,7 +505,9 @@ next_entry(TqLaneScan *scan)
 	return false;
 }
 
-/* Jump over the dead range in which the entry is; false if it is in none. */
+/*
+ * Skip the dead range that contains the entry; return false if there is none.
+ */
 static bool
 jump(TqLaneScan *scan)
 {
@@ -513,7 +517,7 @@ jump(TqLaneScan *scan)
 	if (range == NULL)
 		return false;
 	reach(scan, edge_of(scan->way, range));
-	scan->is_news = true; /* it joins what was passed before */
+	scan->is_news = true; /* joins it with what was passed before */
 	if (!ahead(scan->way, scan->far, edge_of(scan->way, range)))
 		scan->ended = true;
 	else if (tq_scan_compare(range->lo, range->hi) != 0)
@@ -530,7 +534,7 @@ is_pending(const TqLaneScan *scan)
 	return ((TqTaskFixed *) GETSTRUCT(tuple))->state == TQ_STATE_PENDING;
 }
 
-/* The entry at which the scan stands leads to nothing. */
+/* The current entry leads to no row. */
 static void
 pass(TqLaneScan *scan)
 {
@@ -540,23 +544,23 @@ pass(TqLaneScan *scan)
 		share(scan);
 }
 
-/* There is nothing to claim up to this position. */
+/* There is no claimable task up to this position. */
 static void
 reach(TqLaneScan *scan, TqPosition position)
 {
-	/* another entry at the position of a task that was left is no news */
+	/* another entry at the position of a task that was left is not new */
 	if (ahead(scan->way, scan->from, position))
 		return;
 	if (scan->reaches && !ahead(scan->way, position, scan->to))
 		return;
-	/* the first span is worth more when it comes nearer to the next task */
+	/* the first span is more useful if it ends nearer to the next task */
 	if (!scan->behind)
 		scan->is_news = true;
 	scan->to = position;
 	scan->reaches = true;
 }
 
-/* There is nothing from here on. */
+/* There is no entry from here on. */
 static void
 reach_end(TqLaneScan *scan)
 {
@@ -567,7 +571,7 @@ reach_end(TqLaneScan *scan)
 		scan->to_end = true;
 }
 
-/* The task at which the scan stands can still be claimed. */
+/* The current task can still be claimed. */
 static void
 leave(TqLaneScan *scan)
 {
@@ -588,8 +592,8 @@ leave(TqLaneScan *scan)
 }
 
 /*
- * The span has come to its end.  That there is nothing behind the last entry
- * is told apart: it is over with the next task.
+ * The span ends.  That there is no entry behind the last one is recorded
+ * separately, since the next task invalidates it.
  */
 static void
 tell_span(TqLaneScan *scan)
@@ -608,10 +612,10 @@ tell_span(TqLaneScan *scan)
 }
 
 /*
- * Tell how far the first span has come, and read how far others are.  What
- * this transaction has taken is told as well: if it is rolled back, that is
- * told afterwards.  The last position is left out: a task may stand there
- * behind a dead entry.
+ * Record the progress of the first span, and read that of other scans.
+ * Positions of tasks that this transaction has taken are included: if it rolls
+ * back, they are published afterwards.  The last position is excluded: a task
+ * may be there behind a dead entry.
  */
 static void
 share(TqLaneScan *scan)
@@ -639,8 +643,8 @@ tell(TqLaneScan *scan, TqPosition from, TqPosition to)
 }
 
 /*
- * Walking backward from now: from where on there is no entry up to the first
- * one that is due later.
+ * For a backward walk from now: return the position from which there is no
+ * entry up to the first one that is due later.
  */
 static TqPosition
 below_next(TqLaneScan *scan)

@@ -1,6 +1,6 @@
 /*
  * lane_scan.h
- *		Walking over the entries of a lane in the dispatch index.
+ *		Scans of the entries of a lane in the dispatch index.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,21 +11,21 @@
 #include "shared/dead_range_core.h"
 #include "store/table.h"
 
-/* What all scans of one walk have in common. */
+/* The common state of all scans of one walk. */
 typedef struct TqLaneScanDirection
 {
 	TqCall     *call;
 	Relation    index;    /* the dispatch index */
-	TimestampTz now;      /* what is due: available_at is not after it */
-	bool        backward; /* the last first */
-	bool        later;    /* what is not due, in place of what is */
-	bool        jumps;    /* over dead ranges */
+	TimestampTz now;      /* a task is due if available_at is not after it */
+	bool        backward; /* last entry first */
+	bool        later;    /* tasks that are not due, instead of due ones */
+	bool        jumps;    /* skips dead ranges */
 	bool        learns;
 	bool        own;     /* this transaction has put tasks somewhere */
 	BlockNumber blocks;  /* of the table, for tq_lane_scan_fetch */
-	bool        bounded; /* at most so many entries are read: */
+	bool        bounded; /* reads at most so many entries: */
 	int         budget;
-	bool        gave_up; /* they were more */
+	bool        gave_up; /* there were more */
 } TqLaneScanDirection;
 
 typedef struct TqLaneScan TqLaneScan;
@@ -33,7 +33,7 @@ typedef struct TqLaneScan TqLaneScan;
 extern void tq_lane_scan_prepare(TqLaneScanDirection *way, TqCall *call,
 								 Relation index);
 
-/* the entries of one priority */
+/* entries of one priority */
 extern bool tq_lane_scan_bound(const TqLaneScanDirection *way, int64 lane_id,
 							   int16 priority, TqPosition *bound);
 extern TqLaneScan *tq_lane_scan_open(TqLaneScanDirection *way, int64 lane_id,
@@ -60,7 +60,7 @@ tq_scan_compare(TqPosition a, TqPosition b)
 	return a.task_id < b.task_id ? -1 : a.task_id > b.task_id;
 }
 
-/* Has a bounded walk read as much as it may? */
+/* Has a bounded walk read as many entries as it may? */
 static inline bool
 tq_lane_scan_spent(TqLaneScanDirection *way)
 {

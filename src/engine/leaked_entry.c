@@ -1,18 +1,17 @@
 /*
  * leaked_entry.c
- *		Entries of shared memory whose queue or worker is gone.
+ *		Entries of shared memory whose queue or worker no longer exists.
  *
- * A transaction that drops a queue or ends a worker removes what these have in
- * the table of counters and among the metrics, when it has committed.  A
- * prepared transaction does not, since it keeps no intents (xact/xact.c); and
- * a session that does not know yet that a queue is gone may make an entry for
- * it again.  Such entries are found here: no row of taskq.queue, or of a
- * living worker, has their number.
+ * A transaction that drops a queue or ends a worker removes their counters and
+ * metrics after it commits.  A prepared transaction does not, since it keeps
+ * no intents (xact/xact.c).  A session that does not know yet that a queue was
+ * dropped may create an entry for it again.  Such entries are found here: no
+ * row of taskq.queue, or of an active worker, has their number.
  *
- * An entry may be that of a row which no snapshot sees yet, since its
- * transaction is open, and a row that an open transaction, or a prepared one,
- * has deleted may come back.  Both count as rows that are there.  A row is
- * always older than its entry, so entries are read before rows.
+ * An entry may belong to a row that no snapshot sees yet because its
+ * transaction is open, and a row deleted by an open or prepared transaction
+ * may come back.  Both count as existing rows.  A row is always older than its
+ * entry, so entries are read before rows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,7 +34,7 @@
 
 #define WORKER_STATE_COLUMN 3 /* of taskq.worker */
 
-/* Those numbers that no row has. */
+/* Find the numbers that no row has. */
 static TqStmt stmt_no_queue = {
 	"SELECT n.id FROM unnest($1) n(id)"
 	" WHERE NOT EXISTS (SELECT FROM taskq.queue q WHERE q.queue_id = n.id)",
@@ -51,7 +50,7 @@ static int  add_gone(TqLeakedEntry *found, TqLeakedKind kind, int32 *ids,
 					 int count);
 static bool is_open(Oid table, Oid pkey, int32 id, AttrNumber state_column);
 
-/* All of this database. */
+/* Find all leaked entries of this database. */
 int
 tq_leaked_entry_find(TqLeakedEntry **found)
 {
@@ -126,8 +125,8 @@ add_gone(TqLeakedEntry *found, TqLeakedKind kind, int32 *ids, int count)
 }
 
 /*
- * Is there a row of that number, and of a worker that lives, or may there be
- * one when the open transactions have ended?
+ * Is there a row with that number (for a worker, an active one), or may there
+ * be one when the open transactions have ended?
  */
 static bool
 is_open(Oid table, Oid pkey, int32 id, AttrNumber state_column)

@@ -1,6 +1,6 @@
 /*
  * leaked_entry.h
- *		Entries of shared memory whose queue or worker is gone.
+ *		Entries of shared memory whose queue or worker no longer exists.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,23 +2,22 @@
  * limit.c
  *		Limits of queues and workers: running tasks, rate, depth.
  *
- * A claim of a queue with max_running reserves in shared memory before it
- * writes (shared/counter.c); what is reserved is given back by a roll-back,
- * and released by the commit that ends the task's running (xact/xact.c).
+ * A claim from a queue with max_running makes a reservation in shared memory
+ * before it writes (shared/counter.c).  A rollback returns it, and the commit
+ * that ends the task's attempt releases it (xact/xact.c).
  *
- * When the number of reserved claims is not known, nothing is handed out
- * until one session has counted the queue's (or worker's) running tasks.
- * Claims hold a heavyweight lock on the queue in share mode from before they
- * reserve until they have written, and the counting session holds it
- * exclusively: so what is reserved is either in a row, or not reserved yet.
- * A claim of an open or prepared transaction counts, and so does a task whose
- * end has not been committed.  While a worker has no limit its claims hold the
- * lock on their queue alone: when it gets one, whoever counts lets those
- * write first that may not know it.
+ * If the number of reserved claims is unknown, no task is handed out until one
+ * session has counted the running tasks of the queue (or worker).  Claims hold
+ * a heavyweight lock on the queue in share mode from before they reserve until
+ * they have written, and the counting session holds it in exclusive mode: each
+ * reservation is either in a row, or not made yet.  A claim of an open or
+ * prepared transaction counts, and so does a task whose end is not committed.
+ * While a worker has no limit, its claims only lock their queue.  When it gets
+ * a limit, the counting session first waits for claims that may not know it.
  *
- * max_depth and taskq.queues use the numbers of live tasks, which are
+ * max_depth and taskq.queues use the numbers of live tasks.  These are
  * recounted with a snapshot that does not see this transaction's own work,
- * while others go on.
+ * while other sessions continue.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -52,20 +51,22 @@
 #include "xact/count_note.h"
 #include "xact/xact.h"
 
-/* The lock under which live tasks are counted: one at a time in the server. */
+/* The lock for counting live tasks: one session at a time in the server. */
 #define RECOUNT_LOCK_CLASS RelationRelationId
 #define RECOUNT_LOCK_SUBID 0x7471 /* no column of a relation has it */
 
-/* The lock of who gives a worker a limit, beside those of TqOwner. */
+/*
+ * The lock of a session that gives a worker a limit, in addition to TqOwner.
+ */
 #define NEW_LIMIT 0x7472
 
 #define MAX_TRIES 20
 
 #define RETRY_AFTER_MIN_MS 10
 #define RETRY_AFTER_MAX_MS 60000
-#define RETRY_AFTER_UNKNOWN_MS 1000 /* when no task has left the queue yet */
+#define RETRY_AFTER_UNKNOWN_MS 1000 /* if no task has left the queue yet */
 
-/* A claim as a row tells of it. */
+/* A claim as recorded in a row. */
 typedef struct Held
 {
 	int64 task_id;
@@ -84,8 +85,8 @@ static bool try_count_live(void);
 static void no_room(void) pg_attribute_noreturn();
 
 /*
- * A claim begins.  Taking the lock also reads announcements, so the options
- * of the queue are those of now; the caller refreshes what it knows.
+ * Begin a claim.  Taking the lock also reads invalidation messages, so the
+ * options of the queue are current; the caller refreshes its own copy.
  */
 void
 tq_limit_begin(TqLimit *limit)
@@ -107,7 +108,7 @@ tq_limit_begin(TqLimit *limit)
 	}
 }
 
-/* Is there no limit, or shared memory to keep it? */
+/* Is there no limit, or shared memory to enforce it? */
 bool
 tq_limit_is_possible(const TqLimit *limit)
 {
@@ -115,7 +116,7 @@ tq_limit_is_possible(const TqLimit *limit)
 		   (!has_queue_limit(limit) && limit->worker_max == 0);
 }
 
-/* Is there no limit, or a counter to keep it? */
+/* Is there no limit, or a counter to enforce it? */
 bool
 tq_limit_has_room(const TqLimit *limit)
 {
@@ -135,7 +136,7 @@ has_queue_limit(const TqLimit *limit)
 	return options->max_running > 0 || options->rate.count > 0;
 }
 
-/* 55000 when limits are to be kept and there is no memory for them. */
+/* Raise 55000 if there are limits, but no shared memory to enforce them. */
 void
 tq_limit_require(const TqLimit *limit)
 {
@@ -148,8 +149,8 @@ tq_limit_require(const TqLimit *limit)
 }
 
 /*
- * May another task be claimed, as far as can be told without reserving
- * anything?  Needs no lock.
+ * May another task be claimed, as far as can be seen without a reservation?
+ * Needs no lock.
  */
 TqReservation
 tq_limit_look(TqLimit *limit)
@@ -173,14 +174,15 @@ tq_limit_look(TqLimit *limit)
 }
 
 /*
- * May this task be claimed as well?  If so it is reserved, and noted for the
- * transaction's end.  What this transaction has ended before is reserved
- * until it commits, and makes room for what it claims: both become visible
- * together, and an end that rolls back takes later claims with it.
+ * May this task be claimed as well?  If so, reserve it and record the
+ * reservation for the end of the transaction.  A task whose attempt this
+ * transaction has ended remains reserved until it commits, and makes room for
+ * a task that the same transaction claims: both become visible together, and a
+ * rollback of the end also rolls back later claims.
  *
- * A transaction that has not written yet looks first: who waits for room does
- * so often, and gets no number, which would cost WAL and stand in everybody's
- * snapshot as long as the wait takes.
+ * A transaction that has not written yet checks first.  A claim that waits for
+ * room checks often, and must not be assigned a transaction id, which would
+ * cost WAL and be in the snapshots of all others as long as the wait lasts.
  */
 TqReservation
 tq_limit_reserve(TqLimit *limit, int64 task_id)
@@ -234,7 +236,7 @@ tq_limit_reserve(TqLimit *limit, int64 task_id)
 	return answer;
 }
 
-/* The claim has written what it could. */
+/* The claim has written all its tasks. */
 void
 tq_limit_end(TqLimit *limit)
 {
@@ -248,7 +250,7 @@ tq_limit_end(TqLimit *limit)
 	limit->worker_locked = limit->queue_locked = false;
 }
 
-/* Know how many claims are reserved, without the locks. */
+/* Make the number of reserved claims known, without holding the locks. */
 void
 tq_limit_know(const TqLimit *limit)
 {
@@ -258,7 +260,7 @@ tq_limit_know(const TqLimit *limit)
 		count_used(TQ_OWNER_WORKER, limit->worker_id);
 }
 
-/* TQ008 when the queue has more live tasks than it may have. */
+/* Raise TQ008 if the queue has more live tasks than allowed. */
 void
 tq_limit_check_depth(const TqQueue *queue)
 {
@@ -284,8 +286,8 @@ tq_limit_check_depth(const TqQueue *queue)
 }
 
 /*
- * Live tasks of a queue by state, as they are now and with what this
- * transaction has done; false when that cannot be known.
+ * Get the live tasks of a queue by state, including this transaction's
+ * changes; return false if the numbers cannot be known.
  */
 bool
 tq_limit_live(int32 queue_id, int64 *live)
@@ -304,7 +306,7 @@ tq_limit_live(int32 queue_id, int64 *live)
 	return true;
 }
 
-/* Count running tasks, unless another session has done so meanwhile. */
+/* Count running tasks, unless another session has done so in the meantime. */
 static void
 count_used(TqOwner owner, int32 id)
 {
@@ -325,9 +327,10 @@ count_used(TqOwner owner, int32 id)
 }
 
 /*
- * Until now the worker may have had no limit.  Whoever gave it one has told
- * everybody when its lock is free; who begins after that knows it, and who
- * began before holds a lock on a queue.
+ * Wait for claims that may not know that the worker has a limit.  The session
+ * that gave it one has announced it by the time its lock is free; claims that
+ * begin later know the limit, and claims that began before hold a lock on a
+ * queue.
  */
 static void
 let_claims_write(int32 worker_id)
@@ -360,8 +363,8 @@ let_claims_write(int32 worker_id)
 }
 
 /*
- * A worker that had none gets a limit, in this transaction.  What is known of
- * its running tasks then must not be believed when others can see that.
+ * A worker without a limit gets one in this transaction.  What is known about
+ * its running tasks must not be trusted once others see the limit.
  */
 void
 tq_limit_of_worker_is_new(int32 worker_id)
@@ -381,8 +384,8 @@ try_count_used(TqOwner owner, int32 id)
 	bool   done;
 
 	/*
-	 * A task may have ended, been claimed again, and its end not been told
-	 * yet: such an end must not be taken for one of the new claim.
+	 * A task may have ended and been claimed again, and its end may not be
+	 * published yet: that end must not be applied to the new claim.
 	 */
 	tq_counter_wait_for_ended();
 	begun = tq_reservation_count_begin(owner, id, &instance);
@@ -390,7 +393,7 @@ try_count_used(TqOwner owner, int32 id)
 		no_room();
 	count = count_held(owner, id, &ids);
 	tq_counter_wait_for_ended();
-	/* what this transaction itself has ended was not seen */
+	/* the count has not seen what this transaction itself has ended */
 	done = tq_reservation_count_end(owner, id, begun, instance, ids, count,
 									tq_xact_stopped_of(owner, id));
 	pfree(ids);
@@ -398,10 +401,10 @@ try_count_used(TqOwner owner, int32 id)
 }
 
 /*
- * Are as many claims reserved as rows say, as far as that can be seen?  None
- * can be made while this looks, so a number that has not changed meanwhile
- * was not touched.  (But a savepoint that rolls back may be over a moment
- * before its claims are given back.)
+ * Are as many claims reserved as there are in rows, as far as can be seen?
+ * None can be made during this check, so a number that has not changed was not
+ * touched.  (But a savepoint may have been rolled back a moment before its
+ * reservations are returned.)
  */
 bool
 tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
@@ -425,10 +428,10 @@ tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
 }
 
 /*
- * The claims of a queue or worker that are held, with those whose beginning or
- * end has not been committed: the numbers of their tasks.  A task that an open
- * transaction has given back and claimed again is there once for each claim,
- * as each has reserved one.
+ * Find the held claims of a queue or worker, including claims whose beginning
+ * or end is not committed; return the ids of their tasks.  A task that an open
+ * transaction has given back and claimed again is listed once for each claim,
+ * since each has a reservation.
  */
 static int
 count_held(TqOwner owner, int32 id, int64 **found)
@@ -443,7 +446,7 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	int           room = 0;
 
 	TQ_ARRAY_RESERVE(claims, 0, room, CurrentMemoryContext);
-	/* with all that this transaction has done */
+	/* including everything that this transaction has done */
 	snapshot->curcid = InvalidCommandId;
 	scan = table_beginscan_strat(rel, SnapshotAny, 0, NULL, true, false);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
@@ -469,7 +472,7 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	/* several versions of a row may have been seen */
 	qsort(claims, count, sizeof(Held), compare_held);
 	count = (int) qunique(claims, count, sizeof(Held), compare_held);
-	/* callers free it, also if there is none */
+	/* callers free it, even if it is empty */
 	ids = MemoryContextAllocHuge(CurrentMemoryContext,
 								 sizeof(int64) * (count + 1));
 	for (int i = 0; i < count; i++)
@@ -490,11 +493,11 @@ compare_held(const void *a, const void *b)
 }
 
 /*
- * Does this version of a running task say that it is held, or was when the
- * snapshot was taken?  Those of transactions that were open then count, and
- * those that were written since.  The snapshot keeps versions where they
- * are: reading only what is valid now could miss a row that moves from
- * before the scan to behind it.
+ * Does this version of a running task say that it is held, or was held when
+ * the snapshot was taken?  Versions of transactions that were open then count,
+ * and those written since.  The snapshot keeps versions in place: reading only
+ * currently valid ones could miss a row that moves from the part of the table
+ * still to be scanned to a part already scanned.
  */
 static bool
 is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot)
@@ -511,7 +514,7 @@ is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot)
 		   XidInMVCCSnapshot(xmin, snapshot) && !TransactionIdDidAbort(xmin);
 }
 
-/* Count live tasks, unless another session has done so meanwhile. */
+/* Count live tasks, unless another session has done so in the meantime. */
 static void
 count_live(int32 queue_id)
 {
@@ -588,7 +591,8 @@ no_room(void)
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-		 errmsg("no room for counting the tasks of another queue or worker"),
-		 errhint("Increase taskq.max_counters, now %d.",
-				 tq_guc_max_counters)));
+		 errmsg("too many queues and workers with limits"),
+		 errhint(
+			 "Increase \"taskq.max_counters\" (currently %d) and restart the server.",
+			 tq_guc_max_counters)));
 }

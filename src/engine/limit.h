@@ -10,21 +10,21 @@
 #include "cache/queue.h"
 #include "shared/counter_types.h"
 
-/* How often a claim counts anew what keeps becoming unknown. */
+/* How often a claim recounts numbers that keep becoming unknown. */
 #define TQ_LIMIT_RECOUNTS 100
 
-/* Who claims, and what holds for it. */
+/* A claimer and its limits. */
 typedef struct TqLimit
 {
 	const TqQueue *queue;
 	int32          queue_id;
 	int32          worker_id;
-	int            worker_max; /* running tasks of the worker; 0: any number */
+	int            worker_max;  /* running tasks of the worker; 0: no limit */
 	int            queue_ended; /* running tasks that this transaction ended */
 	int            worker_ended;
 	bool           queue_locked;
 	bool           worker_locked;
-	bool           worker_full; /* out: it was the worker's that had no room */
+	bool           worker_full; /* out: the worker's limit is reached */
 } TqLimit;
 
 extern void          tq_limit_of_worker_is_new(int32 worker_id);

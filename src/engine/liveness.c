@@ -2,23 +2,22 @@
  * liveness.c
  *		Heartbeats and progress: in shared memory, or else as rows.
  *
- * On a server that preloads the library they are stores into shared memory
- * (shared/heartbeat.c, shared/running.c).  On one that does not they are rows
- * of taskq.worker_sign and taskq.task_sign, and count from the commit on.
+ * If the server preloads the library, they are stored in shared memory
+ * (shared/heartbeat.c, shared/running.c).  Otherwise they are rows of
+ * taskq.worker_sign and taskq.task_sign, which become effective at commit.
  *
- * Nobody waits for the row of another transaction, which may be open for
- * long: the row is changed if it can be locked at once, and otherwise a new
- * one is added.  So there may be several of a worker or claim, and the newest
- * counts.  Above READ COMMITTED a row is always added, since changing one
- * would fail when somebody else had changed it.
+ * No session waits for the row of another transaction, which may be open for
+ * long: if the row can be locked immediately it is updated, otherwise a new
+ * one is inserted.  So a worker or claim may have several rows, and the newest
+ * one counts.  Above READ COMMITTED a row is always inserted, since an update
+ * would fail if another session had changed the row.
  *
  * When a server begins to preload the library, the progress of running tasks
- * is taken over into shared/running.c (tq_liveness_load); then the rows are
- * removed.
+ * is copied to shared/running.c (tq_liveness_load); then the rows are removed.
  *
- * As heartbeats in memory do not outlive a start, so rows from before the
- * start, the crash or the promotion do not count against a worker: it is
- * judged by what it did since then.
+ * Heartbeats in memory do not survive a start.  Likewise, rows from before the
+ * start, the crash or the promotion do not count against a worker: only its
+ * silence since then counts.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -75,7 +74,9 @@ static TqStmt stmt_seen = {
 	"SELECT max(seen_at) FROM taskq.worker_sign WHERE worker_id = $1",
 	{INT4OID}};
 
-/* Without a heartbeat since $1, and those of whom none is known. */
+/*
+ * Workers without a heartbeat since $1, and those without any known heartbeat.
+ */
 static TqStmt stmt_silent = {
 	"SELECT w.worker_id, s.seen_at IS NULL"
 	"  FROM taskq.worker w"
@@ -87,7 +88,7 @@ static TqStmt stmt_silent = {
 	" ORDER BY w.worker_id",
 	{TIMESTAMPTZOID}};
 
-/* The newest row of the claim, if nobody else is at it. */
+/* The newest row of the claim, if no other session has locked it. */
 static TqStmt stmt_tell = {
 	"UPDATE taskq.task_sign SET told_at = $3,"
 	"       progress = coalesce($4, progress),"
@@ -132,7 +133,9 @@ static TqStmt stmt_drop_tasks = {
 	"     FOR UPDATE SKIP LOCKED)",
 	{INT4OID}};
 
-/* Of workers that have ended, and all but the newest of the others. */
+/*
+ * Rows of workers that have ended, and all but the newest row of the others.
+ */
 static TqStmt stmt_clean_workers = {
 	"DELETE FROM taskq.worker_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.worker_sign s"
@@ -146,7 +149,7 @@ static TqStmt stmt_clean_workers = {
 	"   LIMIT $1 FOR UPDATE SKIP LOCKED)",
 	{INT4OID}};
 
-/* Of claims that have ended. */
+/* Rows of claims that have ended. */
 static TqStmt stmt_clean_tasks = {
 	"DELETE FROM taskq.task_sign WHERE sign_id IN"
 	" (SELECT s.sign_id FROM taskq.task_sign s"
@@ -165,8 +168,8 @@ static bool        read_told(int64 task_id, int64 token, float4 *progress,
 static TimestampTz serving_since(void);
 
 /*
- * A registered worker is made, or made again: alive from now on.  False when
- * there is no room in memory.
+ * A worker is registered, or registered again: it is alive from now on.
+ * Returns false if shared memory has no room.
  */
 bool
 tq_liveness_alive(int32 worker_id)
@@ -180,15 +183,16 @@ tq_liveness_alive(int32 worker_id)
 }
 
 /*
- * A worker calls that this session knows as registered: alive from now on.
- * False when its registration has ended, which the session is about to learn.
+ * A worker that this session knows as registered makes a call: it is alive
+ * from now on.  Returns false if its registration has ended, of which the
+ * session is about to be notified.
  *
- * The entry of one that has ended must not come back: it would say that the
- * worker lives, and nobody would look after a task that it claims just now.
- * Whoever ends a registration commits, and then removes the entry.  So when
- * an entry is made first, and the row is looked at afterwards, it is either
- * seen that it has ended, or the entry is removed later.  That costs a look
- * only when there is no entry, as after a start.
+ * The entry of an ended registration must not be created again: it would show
+ * the worker as alive, and a task that it has just claimed would never be
+ * reclaimed.  A session that ends a registration commits, and then removes the
+ * entry.  Since the entry is created here before the row is checked, either
+ * the check sees that the registration has ended, or the entry is removed
+ * later.  The check is only needed if there is no entry, as after a start.
  */
 bool
 tq_liveness_touch(int32 worker_id)
@@ -208,7 +212,7 @@ tq_liveness_touch(int32 worker_id)
 	return false;
 }
 
-/* Is it a registration that has not ended, as of now? */
+/* Is it a registration that has not ended by now? */
 bool
 tq_liveness_is_registered(int32 worker_id)
 {
@@ -217,7 +221,7 @@ tq_liveness_is_registered(int32 worker_id)
 	return tq_spi_exists(&stmt_registered, &arg);
 }
 
-/* The worker holds a task: a heartbeat, if it is registered. */
+/* Record a heartbeat of a worker that holds a task, if it is registered. */
 void
 tq_liveness_heartbeat(int32 worker_id)
 {
@@ -226,8 +230,8 @@ tq_liveness_heartbeat(int32 worker_id)
 }
 
 /*
- * How long a registered worker has been silent, in microseconds; false when
- * that is not known, as after a start.
+ * Get how long a registered worker has been silent, in microseconds; return
+ * false if that is unknown, as after a start.
  */
 bool
 tq_liveness_silence(int32 worker_id, int64 *silence)
@@ -248,8 +252,8 @@ tq_liveness_silence(int32 worker_id, int64 *silence)
 }
 
 /*
- * How often the worker has claimed from all of its queues; any number when
- * another transaction is counting.
+ * Return how often the worker has claimed from all of its queues; an arbitrary
+ * number if another transaction is counting.
  */
 uint32
 tq_liveness_turn(int32 worker_id)
@@ -271,9 +275,10 @@ tq_liveness_turn(int32 worker_id)
 }
 
 /*
- * Without shared memory: up to max registered workers that were silent for so
- * long, by rising number.  Those of whom nothing is known, as after a restore
- * or when memory was lost with a start, are alive from now on.
+ * Without shared memory: find up to max registered workers that have been
+ * silent for this long, in ascending order.  Workers without any known
+ * heartbeat, as after a restore or after a start has lost shared memory, are
+ * alive from now on.
  */
 int
 tq_liveness_silent(int64 threshold, int32 *found, int max)
@@ -305,8 +310,8 @@ tq_liveness_silent(int64 threshold, int32 *found, int max)
 }
 
 /*
- * Note how far a running task is; progress below 0 and message NULL leave
- * what is there.
+ * Record the progress of a running task; progress below 0 and message NULL
+ * leave the existing values.
  */
 void
 tq_liveness_progress(int64 task_id, int64 token, float4 progress,
@@ -339,7 +344,7 @@ tq_liveness_progress(int64 task_id, int64 token, float4 progress,
 	tq_spi_leave(&spi);
 }
 
-/* message has room for TQ_PROGRESS_MESSAGE + 1 bytes. */
+/* message must have room for TQ_PROGRESS_MESSAGE + 1 bytes. */
 bool
 tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
 						  char *message)
@@ -352,8 +357,8 @@ tq_liveness_read_progress(int64 task_id, int64 token, float4 *progress,
 }
 
 /*
- * With shared memory, when all running tasks have an entry: it gets what was
- * told of them without it, unless it knows something newer.
+ * With shared memory, once all running tasks have an entry: copy the progress
+ * recorded as rows into the entries, unless an entry has something newer.
  */
 void
 tq_liveness_load(void)
@@ -387,8 +392,9 @@ tq_liveness_load(void)
 }
 
 /*
- * Remove rows that nobody needs, at most limit of each table: with shared
- * memory all of them, once the entries of running tasks say the same.
+ * Remove rows that are no longer needed, at most limit of each table.  With
+ * shared memory these are all rows, once they have been copied to the entries
+ * of running tasks.
  */
 int64
 tq_liveness_clean(int limit)
@@ -412,7 +418,7 @@ tq_liveness_clean(int limit)
 	return removed;
 }
 
-/* A heartbeat as a row; none for a name that is not registered. */
+/* Write a heartbeat as a row; none for a name that is not registered. */
 static void
 write_beat(int32 worker_id)
 {
@@ -433,8 +439,9 @@ write_beat(int32 worker_id)
 }
 
 /*
- * Has this savepoint written a heartbeat of the worker just now?  Then one
- * more would tell nothing, and a list of a thousand tasks writes one row.
+ * Has this savepoint just written a heartbeat of the worker?  Another one
+ * would add no information, and a list of a thousand tasks writes only one
+ * row.
  */
 static bool
 has_beaten(int32 worker_id)
@@ -459,7 +466,7 @@ has_beaten(int32 worker_id)
 	return false;
 }
 
-/* The newest heartbeat that is a row. */
+/* Read the newest heartbeat from the rows. */
 static bool
 read_seen(int32 worker_id, TimestampTz *seen)
 {
@@ -496,16 +503,16 @@ read_told(int64 task_id, int64 token, float4 *progress, char *message)
 }
 
 /*
- * Since when this server has taken calls that write: the start of its WAL
- * writer, which there is from then on, and which does not outlive a crash.
- * Now, while it is not there yet.
+ * Return since when this server has accepted writes: the start of its WAL
+ * writer, which runs from then on, and does not survive a crash.  Return now
+ * if it is not running yet.
  */
 static TimestampTz
 serving_since(void)
 {
 	static TimestampTz since = 0;
 
-	/* no session outlives it */
+	/* no session survives its exit */
 	if (since == 0)
 		since = tq_compat_backend_start(B_WAL_WRITER);
 	return since == 0 ? tq_clock_wall() : since;

@@ -1,7 +1,7 @@
 /*
  * move.h
- *		A change of a task's state, as a caller wants it, and what hooks make
- *		of it.
+ *		A change of a task's state, as the caller requests it and as hooks
+ *		change it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,7 +21,7 @@ typedef struct TqMove
 {
 	TqState     to;
 	TqReason    reason;
-	const char *wanted;  /* words for the error: "claimed" */
+	const char *wanted;  /* verb for the error: "claim" */
 	bool        no_wait; /* give up on a row that is being changed */
 
 	/* to running */
@@ -40,26 +40,26 @@ typedef struct TqMove
 
 	struct
 	{
-		bool released : 1;  /* the step has nothing to wait for any more */
-		bool sent_back : 1; /* it waits again, since a parent does */
+		bool released : 1;  /* the step has nothing left to wait for */
+		bool sent_back : 1; /* it waits again, because a parent does */
 	} flow;
 
 	struct
 	{
-		bool is_new : 1;  /* a task that was not there before */
+		bool is_new : 1;  /* a task that did not exist before */
 		bool in_line : 1; /* key_queue.c itself moves it */
 		bool waits : 1;   /* to blocked, by others of its key */
 	} key;
 } TqMove;
 
-/* The move as it is made: begins as the caller wants it. */
+/* The move as it is made: initially as the caller requests it. */
 typedef struct TqMoveAnswer
 {
 	TqState  to;
 	TqReason reason;
 	TqEnd    end;
 	bool refused; /* not moved: a wait was, or would be, needed; read again */
-	bool revived; /* the step's workflow had ended, and goes on */
+	bool revived; /* the step's workflow had ended, and is live again */
 	bool waits;   /* to blocked, by others of its key */
 	bool cleared; /* others of its key were moved back for it */
 } TqMoveAnswer;

@@ -1,16 +1,15 @@
 /*
  * name_lock.c
- *		Locks of names that calls give to several rows.
+ *		Locks on names that calls give to several rows.
  *
- * A name is unique by an index, and rows are written in the order of the
- * caller, or of their ids.  Of two calls that each give several names the
- * second one waits here instead, before it has written anything: all locks of
- * a call are taken in one order.  They stand for hashes of names, of which
- * there are so few that a list of a hundred thousand does not fill the table
- * of locks.
+ * An index makes names unique, and rows are written in the caller's order or
+ * in id order.  If two calls each give several names, the second one waits
+ * here before it has written anything: all locks of a call are taken in one
+ * order.  They lock hashes of names, of which there are so few that a list of
+ * a hundred thousand does not fill the lock table.
  *
- * The OID in the tags is that of a table, which REINDEX CONCURRENTLY leaves as
- * it is.
+ * The OID in the lock tags is that of a table, which REINDEX CONCURRENTLY does
+ * not change.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +23,7 @@
 
 #define NAME_LOCKS 1024
 
-/* Note a name that is to be locked. */
+/* Add a name that must be locked. */
 Bitmapset *
 tq_name_lock_add(Bitmapset *names, const char *name)
 {
@@ -34,8 +33,8 @@ tq_name_lock_add(Bitmapset *names, const char *name)
 }
 
 /*
- * Lock the names, and share those that the call only depends on, until the
- * transaction ends.
+ * Lock the names, and lock those in share mode that the call only depends on,
+ * until the transaction ends.
  */
 void
 tq_name_lock(TqNameKind kind, const Bitmapset *names, const Bitmapset *shared)

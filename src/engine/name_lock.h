@@ -1,6 +1,6 @@
 /*
  * name_lock.h
- *		Locks of names that calls give to several rows.
+ *		Locks on names that calls give to several rows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,7 +11,7 @@
 
 #include "nodes/bitmapset.h"
 
-/* Part of taskq.key in tags of locks. */
+/* Part of taskq.key in lock tags. */
 typedef enum TqNameKind
 {
 	TQ_NAME_REFERENCE, /* of tasks */

@@ -1,21 +1,21 @@
 /*
  * own_worker.c
- *		Which workers this session has registered.
+ *		The workers that this session has registered.
  *
- * A registration replaces the former process of its name.  The session of
- * that process remembers its own registration of the name, so that its later
- * calls under the name are refused instead of acting for the new process
- * (tq_worker_require_process).  A process whose calls come through sessions
- * that others use, too, passes its incarnation instead, and the session's
- * memory does not count.  Registrations with the same incarnation are of the
- * same process, whichever session has made them.
+ * A registration replaces the former process of its name.  The session of that
+ * process remembers its own registration of the name, so that its later calls
+ * under the name are refused instead of acting for the new process
+ * (tq_worker_require_process).  A process whose sessions are shared with other
+ * processes passes its incarnation instead, and the session's memory does not
+ * count.  Registrations with the same incarnation belong to the same process,
+ * whichever session has made them.
  *
- * What a session remembers is as transactional as the registration: a
- * roll-back of the transaction or savepoint brings back what was remembered
- * before.  After PREPARE TRANSACTION nothing is remembered of the names that
- * the transaction has registered, since another session may commit it or
- * roll it back.  DISCARD ALL ends the process's use of the session
- * (process/discard.c).  Another identity of the extension ends all of it.
+ * The memory of a session is as transactional as the registration: a rollback
+ * of the transaction or savepoint restores what was remembered before.  After
+ * PREPARE TRANSACTION the names registered by the transaction are forgotten,
+ * since another session may commit it or roll it back.  DISCARD ALL ends the
+ * process's use of the session (process/discard.c).  When the extension is
+ * re-created, everything is forgotten.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -30,14 +30,14 @@
 #include "base/types.h"
 #include "engine/own_worker.h"
 
-/* With that many names a session begins anew. */
+/* A session that remembers this many names starts again with none. */
 #define MAX_OWN 10000
 
 /* The session's last registration of a name. */
 typedef struct OwnWorker
 {
 	char  name[TQ_MAX_NAME + 1];
-	bool  registered; /* and has not left */
+	bool  registered; /* and has not deregistered */
 	int64 incarnation;
 } OwnWorker;
 
@@ -48,10 +48,10 @@ typedef struct Former
 	SubTransactionId subid;
 } Former;
 
-static HTAB  *own_workers = NULL; /* NULL: none */
+static HTAB  *own_workers = NULL; /* NULL: nothing is remembered */
 static uint64 own_identity = 0;   /* of the extension that has them */
 
-/* In the top transaction's memory; gone with it. */
+/* In the top transaction's memory, and freed with it. */
 static Former *formers = NULL;
 static int     former_count = 0;
 static int     former_room = 0;
@@ -71,7 +71,10 @@ tq_own_worker_init(void)
 	RegisterSubXactCallback(at_sub_end, NULL);
 }
 
-/* The session has registered the name, as the process of that number. */
+/*
+ * Remember that the session has registered the name, as the process with that
+ * incarnation.
+ */
 void
 tq_own_worker_add(const char *name, int64 incarnation)
 {
@@ -85,7 +88,7 @@ tq_own_worker_add(const char *name, int64 incarnation)
 	own->incarnation = incarnation;
 }
 
-/* It has deregistered the name. */
+/* Remember that the session has deregistered the name. */
 void
 tq_own_worker_remove(const char *name)
 {
@@ -98,8 +101,8 @@ tq_own_worker_remove(const char *name)
 }
 
 /*
- * Has the session registered the name, and is the name's last registration
- * another process's?
+ * Has the session registered the name, and has another process registered it
+ * since?
  */
 bool
 tq_own_worker_is_replaced(const char *name, int64 incarnation)
@@ -109,7 +112,7 @@ tq_own_worker_is_replaced(const char *name, int64 incarnation)
 	return own != NULL && own->registered && own->incarnation != incarnation;
 }
 
-/* The session is another process's from now on. */
+/* The session belongs to another process from now on. */
 void
 tq_own_worker_forget(void)
 {
@@ -118,7 +121,7 @@ tq_own_worker_forget(void)
 	own_workers = NULL;
 }
 
-/* HASH_FIND: NULL when nothing is remembered of the name. */
+/* With HASH_FIND, NULL if nothing is remembered of the name. */
 static OwnWorker *
 find(const char *name, HASHACTION action)
 {
@@ -145,7 +148,7 @@ find(const char *name, HASHACTION action)
 	return own;
 }
 
-/* Before the entry is changed. */
+/* Call before the entry is changed. */
 static void
 note_former(const OwnWorker *own)
 {
@@ -155,7 +158,10 @@ note_former(const OwnWorker *own)
 	formers[former_count++].subid = GetCurrentSubTransactionId();
 }
 
-/* Nothing here may fail: an entry goes only with all of them. */
+/*
+ * Must not fail: it only restores an existing entry, since entries are only
+ * removed all together.
+ */
 static void
 restore(const Former *former)
 {

@@ -1,6 +1,6 @@
 /*
  * own_worker.h
- *		Which workers this session has registered.
+ *		The workers that this session has registered.
  *
  * Copyright (c) 2026, the taskq developers
  */

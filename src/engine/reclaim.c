@@ -1,11 +1,11 @@
 /*
  * reclaim.c
- *		Running tasks are taken back: whose worker has ended, whose lease or
- *		time is over.
+ *		Reclaiming running tasks: their worker has ended, or their lease or
+ *		time limit has expired.
  *
- * Of several the rows are locked in the order of their numbers.  What the
- * duties take back is not waited for: neither for somebody who is deciding
- * about the task nor for what follows from its end.
+ * Rows of several tasks are locked in id order.  The duties never wait for a
+ * task that they reclaim: neither for a transaction that is deciding about it,
+ * nor for the consequences of its end.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,8 +53,8 @@ static TqRunning put_running(const TqQueue *queue, const TqTask *task);
 static bool      give_back(TqCall *call, TqQueue *queue, TqTask *task);
 
 /*
- * The tasks of registrations that have ended go back at once; returns how
- * many.  free_of_charge: the attempt does not count.
+ * Return the tasks of ended registrations to the queue immediately; return
+ * their number. free_of_charge: the attempt does not count.
  */
 int64
 tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge)
@@ -87,8 +87,8 @@ tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge)
 }
 
 /*
- * In the order of the tasks.  Rows are read from end to end only if the
- * running-task table may miss some.
+ * In task order.  Tasks are only found by a scan of the table if the table of
+ * running tasks in memory may lack some.
  */
 static int
 held_by(List *workers, TqRunning **found)
@@ -124,7 +124,7 @@ held_by(List *workers, TqRunning **found)
 	return (int) rows;
 }
 
-/* All instances of workflows, then all keys, before all tasks. */
+/* Lock all workflow instances, then all keys, before any task. */
 static void
 lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 {
@@ -133,7 +133,7 @@ lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 
 	for (int i = 0; i < count; i++)
 		kinds[i] = TQ_FLOW_LOCK_FAILURE;
-	/* those of another worker may have been before */
+	/* the locks may be those for tasks of another worker */
 	tq_call_steps(call)->locked = false;
 	if (count > 1)
 		tq_step_hooks.moving_all(call, ids, tokens, kinds, count, 0);
@@ -141,7 +141,7 @@ lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 	tq_key_lock_tasks(call, ids, NULL, count, 0);
 }
 
-/* Waits for nobody, neither for the task nor for what follows from its end. */
+/* Never waits, neither for the task nor for the consequences of its end. */
 bool
 tq_reclaim_try(TqCall *call, TqReclaim *loss)
 {
@@ -162,12 +162,13 @@ reclaim_one(TqCall *call, void *arg)
 }
 
 /*
- * Take a running task back from whoever holds it under the token: because
- * the worker's registration has ended (worker_id), or its lease or its time
- * is up.  False when none of that is so (any more).
+ * Reclaim a running task from the holder of the token, because the worker's
+ * registration has ended (worker_id) or the task's lease or time limit has
+ * expired.  Returns false if none of these applies (any longer).
  *
- * With busy somebody who is just deciding about the task is not waited for:
- * an open transaction must not hold up all others.  Then *busy is set.
+ * If busy is given, do not wait for a transaction that is deciding about the
+ * task, since an open transaction must not delay all others; set *busy
+ * instead.
  */
 static bool
 reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
@@ -216,7 +217,7 @@ reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 		move.no_wait = busy != NULL;
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
-		/* it would be read as it was again, for ever */
+		/* it would be read in the same version again, forever */
 		if (busy != NULL && IsolationUsesXactSnapshot())
 		{
 			*busy = true;
@@ -226,7 +227,7 @@ reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
 	}
 }
 
-/* The entry of a running task shall be as its row is now. */
+/* Make the entry of a running task agree with its row. */
 static TqRunning
 put_running(const TqQueue *queue, const TqTask *task)
 {
@@ -243,7 +244,7 @@ put_running(const TqQueue *queue, const TqTask *task)
 	return running;
 }
 
-/* Back in the queue as if it had not been claimed. */
+/* Return the task to the queue as if it had not been claimed. */
 static bool
 give_back(TqCall *call, TqQueue *queue, TqTask *task)
 {
@@ -251,7 +252,7 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 
 	move.to = task->isnull[TQ_COL_CANCEL_REQUESTED_AT] ? TQ_STATE_PENDING
 													   : TQ_STATE_CANCELLED;
-	move.wanted = "given back";
+	move.wanted = "return";
 	move.due_at = tq_failure_place(task);
 	move.end = TQ_END_RELEASED;
 	task->f.attempt = Max(task->f.attempt - 1, 0);
@@ -259,9 +260,9 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 }
 
 /*
- * Read every running task: put it into the running-task table, and find those
- * whose end is not after now.  The table is complete then, if what is read is
- * settled.
+ * Read every running task: add it to the table of running tasks in memory, and
+ * find those that expire by now.  After that the table is complete, if settled
+ * says that the rows read are settled.
  */
 int
 tq_reclaim_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
@@ -313,7 +314,7 @@ tq_reclaim_scan(TimestampTz now, bool settled, int passed, TqRunning *found,
 	return count;
 }
 
-/* By task, which is the order of locks. */
+/* Order by task, which is the lock order. */
 int
 tq_reclaim_compare(const void *a, const void *b)
 {

@@ -1,6 +1,6 @@
 /*
  * reclaim.h
- *		Running tasks are taken back.
+ *		Reclaiming running tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,13 +12,13 @@
 #include "shared/running.h"
 #include "store/table.h"
 
-/* A running task that is to be taken back. */
+/* A running task to reclaim. */
 typedef struct TqReclaim
 {
 	const TqRunning *running;
-	int32            worker_id; /* whose registration has ended; 0: none */
+	int32            worker_id; /* whose registration has ended, or 0 */
 	TimestampTz      now;
-	bool             busy; /* somebody is just deciding about it */
+	bool             busy; /* another transaction is deciding about it */
 } TqReclaim;
 
 extern bool  tq_reclaim_try(TqCall *call, TqReclaim *loss);

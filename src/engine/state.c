@@ -2,16 +2,17 @@
  * state.c
  *		Every change of a task's state.
  *
- * A task has ten states.  moves[] says which may follow which; nothing else in
- * the extension writes the column state.  tq_state_enter also writes what
- * belongs to a state (position, lease, worker, version), puts the row where it
- * belongs (live in taskq.task, finished in the archive, or nowhere), and notes
- * what the transaction's end must tell shared memory.
+ * A task has one of ten states. moves[] defines the legal moves; no other code
+ * of the extension writes the column state.  tq_state_enter also writes the
+ * columns that belong to a state (position, lease, worker, version), stores
+ * the row in the right table (live in taskq.task; finished in the archive, or
+ * nowhere), and records what the end of the transaction must publish in shared
+ * memory.
  *
- * A live task is read by the caller and not locked: tq_state_enter returns
- * false when the row has changed since, and the caller begins again with a
- * new snapshot.  A finished task has been taken out of the archive by the
- * caller (tq_archive_take), who therefore owns it.
+ * The caller reads a live task without locking it: tq_state_enter returns
+ * false if the row has changed since, and the caller starts again with a new
+ * snapshot.  A finished task has been taken out of the archive by the caller
+ * (tq_archive_take), which therefore owns it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -42,7 +43,7 @@
 #include "xact/position_note.h"
 #include "xact/xact.h"
 
-/* A task's own options, and those that they go over */
+/* A task's own options, and those that they override. */
 typedef struct OwnOptions
 {
 	TqOptions *options;
@@ -51,7 +52,7 @@ typedef struct OwnOptions
 
 #define TO(state) (1 << (state))
 
-/* The contract's table of moves, each edge once. */
+/* The table of moves of the contract, each edge once. */
 static const int moves[] = {
 	[TQ_STATE_PENDING] = TO(TQ_STATE_RUNNING) | TO(TQ_STATE_BLOCKED) |
 						 TO(TQ_STATE_SUSPENDED) | TO(TQ_STATE_DEAD) |
@@ -128,9 +129,9 @@ tq_state_is_legal(TqState from, TqState to)
 }
 
 /*
- * Move a task to another state; TQ005 if that is not a legal move.  What
- * the caller has changed in *task beforehand (attempt, errors, result,
- * message) is written with it.
+ * Move a task to another state; raise TQ005 if that is not a legal move.
+ * Changes that the caller has made in *task (attempt, errors, result, message)
+ * are written with it.
  */
 bool
 tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
@@ -153,10 +154,10 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 
 	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
 		task->f.descent = (int16) from;
-	/* a lease that ends by itself is no change that anybody makes */
+	/* a lease that expires is not a change by a caller */
 	if (move->end != TQ_END_LEASE_EXPIRED)
 		task->f.version++;
-	/* somebody asked for it, whoever carries it out */
+	/* it was requested, whichever call carries it out */
 	if (answer.to == TQ_STATE_CANCELLED && answer.reason == TQ_REASON_NONE)
 		answer.reason = TQ_REASON_MANUAL;
 	task->f.reason = (int16) answer.reason;
@@ -184,7 +185,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	tq_count_note_move(queue->queue_id, from, answer.to);
 	tq_metric_note_moved(task, from, answer.end, claimed_at);
 	note_intents(queue, task, from, held_by);
-	/* a step that was blocked by its parents may be so by its key now */
+	/* a step that was blocked by its parents may now be blocked by its key */
 	if (answer.to != from && (queue->options.history || tq_step_is(task)))
 		tq_history_write(call, task, from);
 	entered(call, queue, task, from, move);
@@ -193,21 +194,19 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	return true;
 }
 
-/* Of a finished task that comes back: its lane may be gone. */
+/* Find the lane of a finished task that becomes live; it may be gone. */
 static void
 take_lane(TqQueue *queue, TqTask *task)
 {
 	TqTags tags = {0};
 
-	/* tags that cannot be, which somebody has written, have no lane */
+	/* invalid tags, which a user has written by hand, have no lane */
 	if (task->isnull[TQ_COL_TAGS] ||
 		tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags))
 		task->f.lane_id = tq_queue_lane_again(queue, &tags);
 }
 
-/*
- * Write changes that keep the state: lease, checkpoint, a request to stop.
- */
+/* Write changes that keep the state: lease, checkpoint, a request to stop. */
 bool
 tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 {
@@ -228,7 +227,7 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 /*
  * Write a waiting task whose payload and settings have been replaced; a
  * pending one is due at due_at (0: now).  It stays suspended, or becomes
- * pending or blocked as its key wants it.
+ * pending or blocked as its key requires.
  */
 bool
 tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
@@ -253,9 +252,9 @@ tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 }
 
 /*
- * As tq_state_rewrite, into a queue that may be another one, with a
- * reference that may be new.  If a live task there has that, *holder is the
- * task; the row is gone then, and the caller must end the transaction.
+ * Same as tq_state_rewrite, but the queue may change, and the reference may be
+ * new.  If a live task there has the reference, *holder is that task; the row
+ * has then been removed, and the caller must end the transaction.
  */
 bool
 tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
@@ -282,8 +281,8 @@ tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
 }
 
 /*
- * Another reason for a finished task, which the caller has taken out of the
- * archive, and what else of it he has changed.  State and place stay.
+ * Change the reason of a finished task that the caller has taken out of the
+ * archive, with other changes the caller has made.  State and place remain.
  */
 void
 tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task, TqReason reason)
@@ -300,7 +299,7 @@ tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task, TqReason reason)
 }
 
 /*
- * Take a waiting task away, which is no move; false when it has changed.
+ * Remove a waiting task, which is not a move; return false if it has changed.
  */
 bool
 tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
@@ -328,8 +327,8 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 }
 
 /*
- * A finished task was taken out of the archive, for good.  No queue (NULL):
- * that was dropped, and nobody waits there.
+ * A finished task was removed from the archive for good. queue is NULL if the
+ * queue was dropped, in which case no session waits there.
  */
 void
 tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
@@ -343,9 +342,9 @@ tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
 }
 
 /*
- * A task comes into being, pending, blocked or suspended; the caller has
- * filled in all but what belongs to the state.  False when a live task has
- * the reference: *holder.
+ * Create a task, pending, blocked or suspended; the caller has filled in all
+ * columns except those that belong to the state.  Returns false if a live task
+ * has the reference: *holder.
  */
 bool
 tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
@@ -383,7 +382,9 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	return true;
 }
 
-/* When a running task is to be looked at: its lease or its time is up. */
+/*
+ * Return when a running task must be checked: its lease or time limit expires.
+ */
 TimestampTz
 tq_state_running_until(const TqQueue *queue, const TqTask *task)
 {
@@ -398,9 +399,9 @@ tq_state_running_until(const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * The options that hold for a task: its queue's, under its own.  Those of a
- * row that somebody has written by hand may be bad: then the queue's alone,
- * so that the task can still be ended.
+ * Return the options of a task: its own over those of its queue.  Options that
+ * a user has written by hand may be invalid: then use the queue's alone, so
+ * that the task can still be ended.
  */
 const TqOptions *
 tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
@@ -409,7 +410,7 @@ tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
 
 	if (task->isnull[TQ_COL_OPTIONS])
 		return &queue->options;
-	/* may look into the table of toasted values: not in tq_try() */
+	/* may read the TOAST table: not in tq_try() */
 	reading.own = DatumGetJsonbP(task->value[TQ_COL_OPTIONS]);
 	*room = queue->options;
 	if (tq_try(read_own, &reading) != NULL)
@@ -435,7 +436,7 @@ as_wanted(const TqMove *move)
 	return answer;
 }
 
-/* Let the queue of its key say where a task goes. */
+/* Let the queue of its key decide where a task moves. */
 static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 		 TqMoveAnswer *answer)
@@ -452,7 +453,7 @@ entered(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 		tq_state_hooks.entered(call, queue, task, from, move);
 }
 
-/* The row was not written: nobody has to make way for it. */
+/* The row was not written: other tasks of the key keep their places. */
 static void
 not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 			const TqMoveAnswer *answer)
@@ -463,7 +464,7 @@ not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 		tq_state_hooks.left(call, queue, task->value[TQ_COL_KEY]);
 }
 
-/* What tq_state_rewrite and tq_state_relocate do before they write. */
+/* The part of tq_state_rewrite and tq_state_relocate before they write. */
 static TqMoveAnswer
 replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
 		TqMove *move)
@@ -486,7 +487,7 @@ replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
 	return answer;
 }
 
-/* And what they do afterwards. */
+/* And the part after that. */
 static void
 replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 		 const TqMove *move)
@@ -505,7 +506,7 @@ replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 							task->key_before);
 }
 
-/* Pending, blocked or suspended: nobody holds it. */
+/* Fill in a pending, blocked or suspended task, which no worker holds. */
 static void
 enter_live(TqTask *task, const TqMove *move, const TqMoveAnswer *answer,
 		   TimestampTz now)
@@ -546,17 +547,17 @@ enter_running(TqTask *task, const TqMove *move)
 		task->f.attempt++;
 	task->f.claimed_at = move->claimed_at;
 	task->f.worker_id = move->worker_id;
-	/* a claim waits for nobody, so a role that is new may be left out */
+	/* a claim does not wait, so it may leave out a new role */
 	task->f.claimed_by = tq_step_is(task) ? tq_role_intern_now(GetUserId())
 										  : 0;
 	task->f.lease_until = move->lease_until;
 }
 
 /*
- * A finished task goes into the archive, or nowhere (false).  Rows that
- * live as long as taskq.retention says go into the leaf being filled; all
- * others are kept with a time of their own, and so is everything that must
- * be found by its reference for a while.
+ * Store a finished task in the archive, or nowhere (false).  Rows that are
+ * kept as long as taskq.retention says are stored in the current leaf; all
+ * others are kept with a time of their own, and so are all that must be found
+ * by their reference for a while.
  */
 static bool
 enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
@@ -629,7 +630,7 @@ enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
 	return true;
 }
 
-/* How bad an outcome is: failure, suspension, filter, success. */
+/* Rank outcomes by how bad they are: failure, suspension, filter, success. */
 static int
 descent_rank(TqState state)
 {
@@ -695,8 +696,8 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 }
 
 /*
- * What the transaction's end must tell shared memory; held_by is the worker
- * that a running task had.
+ * Record what the end of the transaction must publish in shared memory;
+ * held_by is the worker that a running task had.
  */
 static void
 note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)

@@ -13,26 +13,28 @@
 #include "store/task.h"
 
 /*
- * What upper layers add to each move.  They fill these in at load; a NULL
- * does nothing.
+ * What upper layers add to each move.  They set these at load time; NULL does
+ * nothing.
  */
 typedef struct TqStateHooks
 {
-	/* may turn a move to pending into one to blocked; to 0: taken away */
+	/*
+	 * may change a move to pending into one to blocked; to 0: task is removed
+	 */
 	void (*entering)(TqCall *call, TqQueue *queue, TqTask *task,
 					 const TqMove *move, TqMoveAnswer *answer);
 	/* after the row is written, in the same transaction */
 	void (*entered)(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 					const TqMove *move);
 	/*
-	 * A task of the key, which is locked, is to be submitted so, with the
-	 * reference (0: none); false, and nothing is moved: a live task has
-	 * that, which stays, or keeps every other one out.
+	 * A task of the key, which is locked, is about to be submitted with this
+	 * insertion and reference (0: none).  Returns false, and moves nothing, if
+	 * a live task has the reference and stays, or keeps every other task out.
 	 */
 	bool (*inserting)(TqCall *call, TqQueue *queue, Datum key,
 					  TqInsertion insertion, Datum reference, bool keeps_out,
 					  int64 *holder, TqState *holder_state);
-	/* another rule holds for its keys; nobody else changes its tasks */
+	/* another rule applies to its keys; no other session changes its tasks */
 	void (*rearrange)(TqCall *call, TqQueue *queue);
 	/* it has another queue or key than before, or none */
 	void (*left)(TqCall *call, TqQueue *queue, Datum key);

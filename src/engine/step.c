@@ -11,7 +11,7 @@
 
 TqStepHooks tq_step_hooks = {NULL};
 
-/* TQ005 for what would take a step out of its workflow. */
+/* Raise TQ005 for an action that would remove a step from its workflow. */
 void
 tq_step_refuse(const TqTask *task, const char *wanted)
 {
@@ -19,11 +19,12 @@ tq_step_refuse(const TqTask *task, const char *wanted)
 		ereport(
 			ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("task " INT64_FORMAT
-					" is a step of a workflow and cannot be %s",
-					task->f.task_id, wanted),
+			 errmsg("cannot %s task " INT64_FORMAT
+					" because it is a step of a workflow",
+					wanted, task->f.task_id),
 			 errdetail_internal(
 				 "{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 				 task->f.task_id, tq_state_name((TqState) task->f.state)),
-			 errhint("Retry, resolve or cancel it, or cancel the workflow.")));
+			 errhint(
+				 "Retry, resolve or cancel the step, or cancel the workflow.")));
 }

@@ -1,7 +1,7 @@
 /*
  * step.h
- *		Tasks that are steps of a workflow: what the layer of workflows does
- *		where they pass, and what may not be done with them.
+ *		Tasks that are steps of a workflow: hooks of the workflow layer, and
+ *		actions that are refused for steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,7 +13,7 @@
 #include "store/table.h"
 #include "store/task.h"
 
-/* Columns that a claim of a step has and that of a plain task leaves null. */
+/* Columns of a claimed step that are null for a plain task. */
 typedef enum TqStepClaimColumn
 {
 	TQ_CARRY_WORKFLOW_ID,
@@ -29,40 +29,46 @@ typedef enum TqStepClaimColumn
 /* What a move of a step may do to its instance. */
 typedef enum TqInstanceLockKind
 {
-	TQ_FLOW_LOCK_END, /* a step ends, well as far as is known */
+	TQ_FLOW_LOCK_END, /* a step finishes, successfully as far as is known */
 	/* or not; or it goes back, and may be asked to stop */
 	TQ_FLOW_LOCK_FAILURE,
-	/* a signal comes, the instance or a list is cancelled */
+	/* a signal arrives, or the instance or a list is cancelled */
 	TQ_FLOW_LOCK_ALONE,
-	/* what has failed goes on, in those around as well */
+	/* a failed step is continued, in enclosing instances as well */
 	TQ_FLOW_LOCK_REPAIR
 } TqInstanceLockKind;
 
 struct TqExplain;
 
-/* The layer of workflows fills these in at load. */
+/* The workflow layer sets these at load time. */
 typedef struct TqStepHooks
 {
-	/* a step is about to be repaired, or put aside, if it lets that happen */
+	/* a step is about to be repaired or suspended: lock its instance */
 	void (*returning)(TqCall *call, const TqTask *task);
-	/* some of a list of tasks may be steps, and are about to be moved */
+	/* some tasks of a list may be steps, and are about to be moved */
 	void (*moving_all)(TqCall *call, const int64 *ids, const int64 *tokens,
 					   const TqInstanceLockKind *kinds, int count, int right);
-	/* a step is about to be moved: where to may be changed, or refused when
-	 * somebody would have to be waited for */
+	/*
+	 * a step is about to be moved: may change the target, or refuse if another
+	 * transaction would have to be waited for
+	 */
 	void (*moving)(TqCall *call, TqQueue *queue, TqTask *task,
 				   const TqMove *move, TqMoveAnswer *answer);
 	/* a step was moved */
 	void (*moved)(TqCall *call, TqTask *task, TqState from,
 				  const TqMoveAnswer *answer);
-	/* what a worker is told of a step beside the task; its payload, if it
-	 * has none of its own */
+	/*
+	 * what a worker gets with a step in addition to the task; its payload, if
+	 * it has none of its own
+	 */
 	void (*carry)(TqTask *task, Datum *values, bool *nulls);
 	Datum (*payload)(const TqTask *task, bool *isnull);
 	/* its name; NULL: the workflow is gone */
 	char *(*name)(const TqTask *task);
-	/* in words, after its state: why it is in it and what to do, as far as
-	 * that is for its workflow to say; false: nothing was said */
+	/*
+	 * explains, after its state, why it is in that state and what to do, as
+	 * far as its workflow knows; false: no explanation
+	 */
 	bool (*explain)(struct TqExplain *e, const TqTask *task);
 } TqStepHooks;
 

@@ -1,11 +1,11 @@
 /*
  * step_savepoint.c
- *		Steps of workflows that a duty moves: each in a savepoint of its own.
+ *		Workflow steps moved by a duty, each in a savepoint of its own.
  *
- * What follows from the end of a step may have to wait for another
- * transaction: one that is about to end the last other parent of a child.  A
- * duty does not wait for open transactions: it gives the savepoint up when it
- * would have to, and comes back.
+ * The consequences of the end of a step may have to wait for another
+ * transaction, one that is about to end the last other parent of a child.  A
+ * duty does not wait for open transactions: instead it rolls the savepoint
+ * back, and retries later.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,7 +18,7 @@
 #include "engine/call.h"
 #include "engine/step_savepoint.h"
 
-/* How often errors that come again and again are logged. */
+/* How often repeated errors are logged. */
 #define LOG_PAUSE (10 * USECS_PER_SEC)
 
 /* A move in a savepoint. */
@@ -35,9 +35,9 @@ static void move_alone(void *arg);
 static void survive(ErrorData *error);
 
 /*
- * Move a step for a duty, with what follows from it; false, and nothing is
- * done, when it was not moved, or (*busy) somebody would have to be waited
- * for, or it has met an error.
+ * Move a step for a duty, with its consequences.  Returns false, and does
+ * nothing, if the step was not moved, or if (*busy) another transaction would
+ * have to be waited for or an error occurred.
  */
 bool
 tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy)
@@ -58,9 +58,9 @@ tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy)
 }
 
 /*
- * An error of one workflow must not keep the duty from all others: it is tried
- * again later, like one that is busy.  Not when the transaction itself or the
- * session is to end.
+ * An error in one workflow must not keep the duty from all others: it is
+ * retried later, like a busy one.  Rethrow if the transaction itself or the
+ * session must end.
  */
 static void
 survive(ErrorData *error)
@@ -78,8 +78,8 @@ survive(ErrorData *error)
 	ereport(
 		LOG,
 		(errcode(error->sqlerrcode),
-		 errmsg("taskq: a step of a workflow cannot be moved, and "
-				"is tried again: %s",
+		 errmsg("taskq: could not advance a workflow step, "
+				"will retry: %s",
 				error->message),
 		 error->detail == NULL ? 0 : errdetail_internal("%s", error->detail)));
 }
@@ -97,11 +97,14 @@ move_alone(void *arg)
 	AtEOXact_GUC(true, level);
 }
 
-/* Another transaction is about to be waited for: not by a duty. */
+/* Called before a wait for another transaction: a duty does not wait. */
 void
 tq_step_savepoint_check_wait(void)
 {
 	if (is_alone)
-		ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-						errmsg("another transaction is at a workflow")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg(
+				 "could not lock workflow: another transaction is modifying it")));
 }

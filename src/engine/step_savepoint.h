@@ -1,6 +1,6 @@
 /*
  * step_savepoint.h
- *		Steps of workflows that a duty moves: each in a savepoint of its own.
+ *		Workflow steps moved by a duty, each in a savepoint of its own.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,7 +9,7 @@
 
 #include "store/table.h"
 
-/* A move of one step, in a call of its own; false: it was not moved. */
+/* Moves one step, in a call of its own; false: it was not moved. */
 typedef bool (*TqStepMove)(TqCall *call, void *arg);
 
 extern bool tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy);

@@ -1,10 +1,11 @@
 /*
  * sweep.h
- *		How a duty goes through more than one batch of what is due.
+ *		How a duty processes more than one batch of due objects.
  *
- * What somebody is at stays due, and would be the next batch again: it is
- * passed over, until the end is reached, so that however many of them keep
- * nobody else waiting.  Then all of it is looked at once more.
+ * An object that another transaction has locked stays due, and would be in the
+ * next batch again.  It is skipped until the end is reached, so that any
+ * number of them does not delay the others.  Then all of them are tried once
+ * more.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,15 +14,15 @@
 
 typedef struct TqSweep
 {
-	int  passed; /* of those that are due, from the first one on */
+	int  passed; /* number of due objects to skip from the start */
 	bool more;   /* the last batch was full */
-	bool busy;   /* somebody was at some of them */
+	bool busy;   /* some of them were locked */
 } TqSweep;
 
 /*
- * After a batch that was full or not, of which so many are left, since
- * somebody was at them (busy) or for another reason.  True: it was the last
- * one, and somebody was at some of all.
+ * Call after a batch, full or not, in which so many objects are left because
+ * they were locked (busy) or for another reason.  Returns true if it was the
+ * last batch and some object in any batch was locked.
  */
 static inline bool
 tq_sweep_on(TqSweep *sweep, bool full, int left, bool busy)

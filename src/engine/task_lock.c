@@ -1,6 +1,6 @@
 /*
  * task_lock.c
- *		Locks of tasks that are changed together.
+ *		Locks on tasks that are changed together.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -15,11 +15,12 @@
 #include "xact/xact.h"
 
 /*
- * Lock the row of a task, waiting for it; false: there is none, or none that
- * current_user has a right on, who may not hold up the tasks of others.
+ * Lock the row of a task, and wait for it if necessary.  Returns false if
+ * there is none, or if current_user has no right on it, since a role must not
+ * block the tasks of others.
  *
- * Claims pass over a row that is locked, and may remember that: when the
- * transaction has ended, they have to be told where it stands.
+ * Claims skip a locked row, and may record that: after the transaction has
+ * ended, its position must be published again.
  */
 bool
 tq_task_lock(TqCall *call, int64 task_id, bool shared)
@@ -43,12 +44,12 @@ tq_task_lock(TqCall *call, int64 task_id, bool shared)
 		locked = tq_row_lock(call, &task, shared);
 		if (locked)
 			break;
-		/* the row has been taken out, and may be put in elsewhere */
+		/* the row has been removed, and may have been inserted elsewhere */
 		tq_position_note_not_taken(&task);
 		tq_snapshot_renew();
 	}
 	tq_position_note_put(&task);
-	/* it may have moved while we waited */
+	/* it may have moved during the wait */
 	if (task.stood && (task.place.lane_id != before.lane_id ||
 					   task.place.priority != before.priority ||
 					   task.place.available_at != before.available_at))

@@ -1,6 +1,6 @@
 /*
  * task_lock.h
- *		Locks of tasks that are changed together.
+ *		Locks on tasks that are changed together.
  *
  * Copyright (c) 2026, the taskq developers
  */

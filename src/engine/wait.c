@@ -1,22 +1,22 @@
 /*
  * wait.c
- *		Waiting for tasks: look, sleep, look again.
+ *		Waiting for tasks: check, sleep, check again.
  *
- * A look claims, or only tells whether there is something; when it found no
- * task it has told what its caller waits for (tq_wait_queue): the lanes that
- * match, the limits that hinder, when a pause ends.  This is entered into the
- * backend's slot (shared/waiter.c), and because something may have come before
- * that, the look is repeated.  Only a look that tells the same as the slot
- * says is followed by sleep: then whatever comes later, lanes and queues that
- * are made included, ends the sleep.
+ * A check claims tasks, or only reports whether there is one.  If it found no
+ * task, it has recorded what its caller waits for (tq_wait_queue): the
+ * matching lanes, the limits that block, the end of a pause.  This is entered
+ * into the backend's waiter slot (shared/waiter.c), and since a task may have
+ * arrived before that, the check is repeated.  The session sleeps only after a
+ * check that records the same as the slot has: then any later event, including
+ * new lanes and queues, ends the sleep.
  *
- * A sleep also ends at a time that the look has named, and after five minutes
- * in any case: nothing is lost for good with the memory of waiters.  In
- * between the process wakes only to give a heartbeat for a registered worker.
- * Without shared memory there is one look each second.
+ * A sleep also ends at a time that the check has named, and after five minutes
+ * in any case, so that losing the memory of waiters cannot block a session
+ * forever.  In between the process only wakes to send a heartbeat for a
+ * registered worker.  Without shared memory it checks once a second.
  *
- * Before a look that may claim the client is asked for: a task is not given
- * to a session that nobody listens to.
+ * Before a check that may claim, the client's connection is tested, so that a
+ * task is not given to a client that has gone.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,7 +41,7 @@
 #define CEILING (300 * USECS_PER_SEC)
 #define UNLOADED_PAUSE USECS_PER_SEC
 
-/* Tags of which all sets are named as lanes, whether they exist or not. */
+/* Up to this many tags, wait for the lanes of all subsets, existing or not. */
 #define MAX_TAGS_IN_SETS 6
 
 static TqWaitResult run(TqWait *wait);
@@ -57,7 +57,7 @@ static bool add_sets(TqWaitFor *wait_for, int32 queue_id, const TqTags *tags);
 static bool add_lane(TqWaitFor *wait_for, int64 lane_id);
 static void look_by(TqWait *wait, int64 pause);
 
-/* How long to wait, in microseconds. */
+/* Return how long to wait, in microseconds. */
 int64
 tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what, int64 if_null)
 {
@@ -72,7 +72,7 @@ tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what, int64 if_null)
 	return span;
 }
 
-/* A wait inside a transaction must not keep others waiting. */
+/* A wait inside a transaction must not make others wait. */
 void
 tq_wait_require_unwritten(const char *function)
 {
@@ -89,10 +89,12 @@ tq_wait_require_unwritten(const char *function)
 			 errmsg("%s can wait only at isolation level READ COMMITTED",
 					function),
 			 errhint(
-				 "Other levels see nothing that comes later. Begin the transaction at READ COMMITTED (see default_transaction_isolation), claim without wait, or CALL taskq_wait() before the transaction.")));
+				 "At higher levels the transaction's snapshot does not see tasks committed later. Begin the transaction at READ COMMITTED (see \"default_transaction_isolation\"), claim without wait, or CALL taskq_wait() before the transaction.")));
 }
 
-/* A procedure that ends its transaction to wait outside of any. */
+/*
+ * For a procedure that ends its transaction, in order to wait outside of one.
+ */
 void
 tq_wait_require_top_level(FunctionCallInfo fcinfo, const char *function)
 {
@@ -103,19 +105,19 @@ tq_wait_require_top_level(FunctionCallInfo fcinfo, const char *function)
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 			 errmsg("%s cannot run inside a transaction block", function),
 			 errhint(
-				 "CALL it with autocommit on, outside of BEGIN and COMMIT, or in a procedure without SECURITY DEFINER and SET that is called so: it ends the transaction.")));
+				 "Call it outside a transaction block, with autocommit on: it commits the current transaction. A procedure that calls it must be called outside a transaction block, too, and must not be SECURITY DEFINER or have SET clauses.")));
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 				 errmsg("%s cannot run in a transaction that has written",
 						function),
-				 errhint("COMMIT first: it ends the transaction.")));
+				 errhint("Commit first: it ends the current transaction.")));
 }
 
 void
 tq_wait_begin(TqWait *wait, int64 span)
 {
-	/* whatever an error has left */
+	/* in case an error has left it behind */
 	tq_waiter_end(false);
 	wait->until = tq_clock_monotonic() + span;
 	wait->worker_id = 0;
@@ -123,8 +125,8 @@ tq_wait_begin(TqWait *wait, int64 span)
 }
 
 /*
- * Look, until something is found, time is up, or there is nothing to wait
- * for.  What looks allocate lives until the next one.
+ * Check until a task is found, time runs out, or there is nothing left to wait
+ * for.  Memory that a check allocates is kept until the next check.
  */
 TqWaitResult
 tq_wait_run(TqWait *wait)
@@ -152,9 +154,10 @@ tq_wait_run(TqWait *wait)
 }
 
 /*
- * A registered worker waits, and must be the same one all the time: what has
- * its name later is another process.  Without shared memory its heartbeat is a
- * row that others see when it is over, so it does not wait for long.
+ * A registered worker waits, and must remain the same one: a later
+ * registration of the name is another process.  Without shared memory its
+ * heartbeat is a row that others see after the transaction, so it only waits
+ * briefly.
  */
 void
 tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
@@ -175,7 +178,7 @@ tq_wait_worker(TqWait *wait, const char *name, const TqWorker *worker)
 	wait->over = worker->draining;
 }
 
-/* A look at a queue found no task. */
+/* A check of a queue found no task. */
 void
 tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
 			  const TqNoTask *no_task)
@@ -210,7 +213,7 @@ tq_wait_queue(TqWait *wait, const TqQueue *queue, const TqTags *tags,
 	}
 }
 
-/* A queue that is made later belongs to what is waited for. */
+/* Also wait for queues that are created later. */
 void
 tq_wait_open(TqWait *wait)
 {
@@ -239,13 +242,13 @@ run(TqWait *wait)
 		if (now < wait->until && tq_shmem_ready() &&
 			(!is_entered || !is_same(&entered, &wait->wait_for)))
 		{
-			/* what has come before this would be missed: look again */
+			/* an event before this would be missed: check again */
 			enter(wait);
 			entered = wait->wait_for;
 			is_entered = true;
 			continue;
 		}
-		/* whoever gives up passes on what was meant for it */
+		/* a session that gives up passes on what was meant for it */
 		if (now >= wait->until)
 			return TQ_WAIT_NO_TASK;
 		tq_waiter_looked();
@@ -257,7 +260,7 @@ run(TqWait *wait)
 	}
 }
 
-/* A look begins. */
+/* Begin a check. */
 static void
 look_first(TqWait *wait)
 {
@@ -283,7 +286,7 @@ enter(const TqWait *wait)
 		tq_waiter_begin_claim(&wait->wait_for);
 }
 
-/* Sleep until woken, or until that time of the monotonic clock. */
+/* Sleep until woken, or until this time of the monotonic clock. */
 static void
 sleep_until(const TqWait *wait, int64 look_at)
 {
@@ -326,9 +329,10 @@ notice_unloaded(void)
 	told = true;
 	ereport(
 		NOTICE,
-		(errmsg("taskq is not preloaded, so waits look once a second"),
+		(errmsg(
+			 "taskq is not loaded via \"shared_preload_libraries\", so waiting sessions poll once a second"),
 		 errhint(
-			 "Set shared_preload_libraries = 'taskq' and restart the server.")));
+			 "Add taskq to \"shared_preload_libraries\" and restart the server.")));
 }
 
 static void
@@ -344,8 +348,8 @@ add_queue(TqWaitFor *wait_for, int32 queue_id)
 }
 
 /*
- * The lanes of a queue that match: as all sets of the tags, if there is room
- * for them, else as far as they exist, which may change.
+ * Add the matching lanes of a queue: those of all subsets of the tags if there
+ * is room, or else the existing ones, which may change.
  */
 static void
 add_lanes(TqWaitFor *wait_for, const TqQueue *queue, const TqTags *tags)
@@ -369,7 +373,7 @@ add_lanes(TqWaitFor *wait_for, const TqQueue *queue, const TqTags *tags)
 	wait_for->lane_count = -1;
 }
 
-/* False, and nothing done: there are too many sets. */
+/* Returns false, and does nothing, if there are too many sets. */
 static bool
 add_sets(TqWaitFor *wait_for, int32 queue_id, const TqTags *tags)
 {
@@ -393,7 +397,7 @@ add_sets(TqWaitFor *wait_for, int32 queue_id, const TqTags *tags)
 	return true;
 }
 
-/* False: there is no room. */
+/* Returns false if there is no room. */
 static bool
 add_lane(TqWaitFor *wait_for, int64 lane_id)
 {
@@ -403,7 +407,7 @@ add_lane(TqWaitFor *wait_for, int64 lane_id)
 	return true;
 }
 
-/* After that time, in microseconds, a look may find something. */
+/* A check may find a task after this time, in microseconds. */
 static void
 look_by(TqWait *wait, int64 pause)
 {

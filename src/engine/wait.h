@@ -1,6 +1,6 @@
 /*
  * wait.h
- *		Waiting for tasks: look, sleep, look again.
+ *		Waiting for tasks: check, sleep, check again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -15,7 +15,7 @@ typedef enum TqWaitResult
 {
 	TQ_WAIT_NO_TASK,
 	TQ_WAIT_FOUND,
-	TQ_WAIT_OVER /* there is nothing to wait for any more */
+	TQ_WAIT_OVER /* there is nothing left to wait for */
 } TqWaitResult;
 
 typedef struct TqWait
@@ -23,22 +23,22 @@ typedef struct TqWait
 	TqWaitResult (*look)(struct TqWait *wait);
 	void *arg;
 
-	/* begun by tq_wait_begin */
+	/* set by tq_wait_begin */
 	int64 until;     /* monotonic clock */
-	int32 worker_id; /* registered, for which heartbeats are given */
-	int64 task_id;   /* 0: tasks to claim are waited for, else its end */
+	int32 worker_id; /* registered, for which heartbeats are sent */
+	int64 task_id;   /* 0: waits for tasks to claim, else for its end */
 
-	/* told by each look that found no task, with tq_wait_queue */
+	/* set by each check that found no task, with tq_wait_queue */
 	TqWaitFor wait_for;
-	int64     look_at; /* by then it may not be any more */
-	bool      over;    /* the worker drains */
+	int64     look_at; /* by then it may no longer be current */
+	bool      over;    /* the worker is draining */
 } TqWait;
 
-/* How a look at a queue found nothing. */
+/* How a check of a queue found no task. */
 typedef struct TqNoTask
 {
-	bool full;        /* for a limit of the queue, or of the worker */
-	bool worker_full; /* this */
+	bool full;        /* because of a limit of the queue, or */
+	bool worker_full; /* of the worker */
 } TqNoTask;
 
 extern int64 tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what,
@@ -49,7 +49,7 @@ extern void  tq_wait_require_top_level(FunctionCallInfo fcinfo,
 extern void  tq_wait_begin(TqWait *wait, int64 span);
 extern TqWaitResult tq_wait_run(TqWait *wait);
 
-/* for looks */
+/* for checks */
 extern void tq_wait_worker(TqWait *wait, const char *name,
 						   const TqWorker *worker);
 extern void tq_wait_queue(TqWait *wait, const TqQueue *queue,

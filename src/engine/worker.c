@@ -1,13 +1,13 @@
 /*
  * worker.c
- *		Who a worker's name is: a registration, or a label.
+ *		What a worker's name stands for: a registration, or a label.
  *
- * Names are resolved once in a session and kept until a registration or a
- * death is announced (base/catalog.c).
+ * A session resolves a name once and keeps the result until a registration or
+ * a death is announced (base/catalog.c).
  *
- * A label is the name of a worker that claims without having registered: a
- * row of taskq.worker, too, so that tasks can name it by a number.  It tells
- * nothing of the worker but, to the hour, when it last claimed
+ * A label is the name of a worker that claims without having registered.  It
+ * is also a row of taskq.worker, so that tasks can refer to it by number.  It
+ * records nothing about the worker except when it last claimed, to the hour
  * (forget_worker.c).
  *
  * Copyright (c) 2026, the taskq developers
@@ -36,7 +36,7 @@
 #include "xact/metric_note.h"
 #include "xact/xact.h"
 
-/* What a session knows of a name. */
+/* What a session knows about a name. */
 typedef struct KnownWorker
 {
 	char          name[TQ_MAX_NAME + 1];
@@ -46,13 +46,13 @@ typedef struct KnownWorker
 	TqTags        tags;
 	bool          draining;
 	int           max_running;
-	char        **queues; /* NULL: all */
+	char        **queues; /* NULL: all queues */
 	int           queue_count;
-	TimestampTz   used_at;     /* of a label, as of its row */
-	int64         incarnation; /* of a registration, of its process */
+	TimestampTz   used_at;     /* of a label, from its row */
+	int64         incarnation; /* of a registration: its process */
 } KnownWorker;
 
-/* And of a role. */
+/* And about a role. */
 typedef struct KnownRole
 {
 	int32 role_id;
@@ -69,7 +69,7 @@ static uint64        known_generation = 0;
 	"       w.max_running, w.queues, w.registered_at, w.incarnation"          \
 	"  FROM taskq.worker w"
 
-/* Each by an index of its own. */
+/* Each uses an index of its own. */
 static TqStmt stmt_find_living = {
 	SELECT_WORKER " WHERE w.name = $1 AND w.state = " TQ_SQL_WORKER_ACTIVE,
 	{TEXTOID}};
@@ -84,7 +84,7 @@ static TqStmt stmt_find_label = {
 				  " ORDER BY w.registered_at DESC, w.worker_id LIMIT 1",
 	{TEXTOID}};
 
-/* Nobody waits for whoever else is using it. */
+/* Does not wait for another session that uses the label. */
 static TqStmt stmt_use_label = {
 	"UPDATE taskq.worker SET registered_at = $2"
 	" WHERE worker_id = (SELECT w.worker_id FROM taskq.worker w"
@@ -93,7 +93,7 @@ static TqStmt stmt_use_label = {
 	"                       FOR UPDATE SKIP LOCKED)",
 	{INT4OID, TIMESTAMPTZOID}};
 
-/* It belongs to nobody, and a claim waits for nobody. */
+/* The label has no owner, and a claim does not wait for other transactions. */
 static TqStmt stmt_add_label = {
 	"INSERT INTO taskq.worker"
 	" (worker_id, name, state, role_id, tags, registered_at)"
@@ -101,7 +101,7 @@ static TqStmt stmt_add_label = {
 	" ON CONFLICT DO NOTHING",
 	{TEXTOID, TIMESTAMPTZOID, INT4OID}};
 
-/* The sequence begins anew after its last number. */
+/* After its last number the sequence starts again from its first. */
 static TqStmt stmt_number = {
 	"SELECT n.id::integer,"
 	"       EXISTS (SELECT FROM taskq.worker w WHERE w.worker_id = n.id)"
@@ -122,13 +122,13 @@ static bool   write_label(TqStmt *stmt, Datum which, TimestampTz now,
 						  int32 number, int expected);
 static void   tell(const KnownWorker *worker, TqWorker *result);
 static char **strings_of(Datum array, int *count);
-static void   require_name(const KnownWorker *worker);
+static void   require_name(const KnownWorker *worker, const char *name);
 static KnownWorker *require_active(KnownWorker *worker, const char *name);
 
 /*
- * The worker that a claim names.  A registered one must be alive, and
+ * Find the worker that a claim names.  A registered worker must be alive, and
  * current_user must be allowed to use its name; any other name is a label.
- * TQ007 if the caller is a process that another one has replaced.
+ * Raises TQ007 if another process has replaced the caller.
  */
 void
 tq_worker_for_claim(const char *name, const int64 *incarnation,
@@ -149,8 +149,8 @@ tq_worker_for_claim(const char *name, const int64 *incarnation,
 }
 
 /*
- * The same for a call that claims nothing: a label is of no matter to it, and
- * is not written.
+ * Same for a call that claims nothing: a label has no effect on it, and is not
+ * written.
  */
 void
 tq_worker_if_registered(const char *name, TqWorker *result)
@@ -160,8 +160,8 @@ tq_worker_if_registered(const char *name, TqWorker *result)
 }
 
 /*
- * Would a claim by that name have to write a row first?  It is a label then,
- * and was not used lately.
+ * Would a claim by that name have to write a row first?  If so, it is a label
+ * that was not used recently.
  */
 bool
 tq_worker_is_new(const char *name)
@@ -176,8 +176,8 @@ tq_worker_is_new(const char *name)
 }
 
 /*
- * The names of all queues of a registered worker, in turn.  They are copies:
- * what the session knows may be read anew from queue to queue.
+ * Return the names of all queues of a registered worker, in turn.  They are
+ * copies, since the session's cache may be refreshed between two queues.
  */
 char **
 tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
@@ -195,8 +195,8 @@ tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
 }
 
 /*
- * The number of a worker that must be registered and alive, and the caller's,
- * else TQ007.
+ * Return the number of a worker, which must be registered, alive and the
+ * caller's; otherwise raise TQ007.
  */
 int32
 tq_worker_active(const char *name, const int64 *incarnation)
@@ -207,7 +207,7 @@ tq_worker_active(const char *name, const int64 *incarnation)
 	return worker->worker_id;
 }
 
-/* The same, which counts as a heartbeat. */
+/* Same, and record a heartbeat. */
 void
 tq_worker_registered(const char *name, const int64 *incarnation,
 					 TqWorker *result)
@@ -220,8 +220,8 @@ tq_worker_registered(const char *name, const int64 *incarnation,
 }
 
 /*
- * What is known of a name, which is no heartbeat; TQ_WORKER_NONE when it was
- * never used.  A registration of another role is only for may_read.
+ * Look up a name, without a heartbeat; TQ_WORKER_NONE if it was never used.  A
+ * registration by another role is only visible if may_read is true.
  */
 TqWorkerState
 tq_worker_look(const char *name, bool may_read, TqWorker *result)
@@ -233,7 +233,7 @@ tq_worker_look(const char *name, bool may_read, TqWorker *result)
 		return TQ_WORKER_NONE;
 	if (!may_read &&
 		(worker->state == TQ_WORKER_ACTIVE || worker->state == TQ_WORKER_DEAD))
-		require_name(worker);
+		require_name(worker, name);
 	if (worker->state == TQ_WORKER_ACTIVE)
 		tell(worker, result);
 	result->worker_id = worker->worker_id;
@@ -263,7 +263,7 @@ tq_worker_is_current(const TqWorker *worker)
 		   worker->generation == tq_catalog_worker_generation();
 }
 
-/* The name behind a number; NULL if there is none. */
+/* Return the name with a number; NULL if there is none. */
 char *
 tq_worker_name(int32 worker_id)
 {
@@ -281,8 +281,8 @@ tq_worker_name(int32 worker_id)
 }
 
 /*
- * What is known of a name: the living worker, else the newest of the past,
- * else the label; worker_id 0 when it was never used.
+ * Look up a name: the active worker, else the newest former one, else the
+ * label; worker_id is 0 if it was never used.
  */
 static KnownWorker *
 look_up(const char *name)
@@ -296,7 +296,7 @@ look_up(const char *name)
 	if (worker != NULL)
 		return worker;
 
-	/* not kept when reading it fails */
+	/* not cached if reading it fails */
 	worker = palloc0(sizeof(KnownWorker));
 	read_known(worker, &stmt_find_living, name);
 	if (worker->worker_id == 0)
@@ -315,7 +315,7 @@ look_up(const char *name)
 	return worker;
 }
 
-/* Begin anew: something was announced, or nothing is known yet. */
+/* Empty the cache: something was announced, or nothing is cached yet. */
 static void
 forget_known(void)
 {
@@ -339,8 +339,8 @@ forget_known(void)
 }
 
 /*
- * The same; if it is a registered worker, which current_user and the calling
- * process must be allowed to be, this is a heartbeat.
+ * Same; if it is a registered worker, current_user and the calling process
+ * must be allowed to act for it, and this is a heartbeat.
  */
 static KnownWorker *
 look_up_caller(const char *name, const int64 *incarnation)
@@ -351,7 +351,7 @@ look_up_caller(const char *name, const int64 *incarnation)
 
 		if (worker->worker_id == 0 || worker->state != TQ_WORKER_ACTIVE)
 			return worker;
-		require_name(worker);
+		require_name(worker, name);
 		tq_worker_require_process(name, worker->incarnation, incarnation);
 		if (tq_liveness_touch(worker->worker_id))
 			return worker;
@@ -361,10 +361,10 @@ look_up_caller(const char *name, const int64 *incarnation)
 }
 
 /*
- * TQ007 unless the caller is the process that made the registration.  The
- * caller's number says so, if it gives one; else the session must not have
- * registered the name itself before that.  A session that has not registered
- * it at all may act for it.
+ * Raise TQ007 unless the caller is the process that made the registration.
+ * This is decided by the caller's incarnation, if it gives one.  Otherwise the
+ * session must not have registered the name itself before that registration.
+ * A session that has not registered the name at all may act for the worker.
  */
 void
 tq_worker_require_process(const char *name, int64 registered,
@@ -375,7 +375,7 @@ tq_worker_require_process(const char *name, int64 registered,
 		tq_error_worker_again(name);
 }
 
-/* Is the name no worker's to the caller?  Then it may claim by it, too. */
+/* Is the name only a label to the caller, under which it may claim? */
 static bool
 is_label(const KnownWorker *worker, const char *name)
 {
@@ -419,7 +419,7 @@ read_known(KnownWorker *worker, TqStmt *stmt, const char *name)
 	worker->role = role_of(role_id);
 }
 
-/* The OID behind the number of a role: few roles have many workers. */
+/* Return the OID of a role's number: few roles have many workers. */
 static Oid
 role_of(int32 role_id)
 {
@@ -438,10 +438,10 @@ role_of(int32 role_id)
 }
 
 /*
- * May a claim use the label as it is known?  Its row tells to the hour when
- * it was last used, and is removed only two hours after that, when no older
- * transaction goes on (forget_worker.c): so it is there until the claim can be
- * seen.
+ * May a claim use the label as it is cached?  Its row records to the hour when
+ * it was last used, and is only removed two hours after that, when no older
+ * transaction is still open (forget_worker.c): so the row exists until the
+ * claim is visible.
  */
 static bool
 label_is_fresh(const KnownWorker *worker)
@@ -451,8 +451,8 @@ label_is_fresh(const KnownWorker *worker)
 }
 
 /*
- * Make a label one that is used now, or a new one when there is none or
- * somebody else has locked it, who may be removing it.
+ * Mark a label as used now.  Create a new one if there is none, or if another
+ * session has locked it, which may be removing it.
  */
 static void
 use_label(KnownWorker *worker, const char *name)
@@ -472,7 +472,9 @@ use_label(KnownWorker *worker, const char *name)
 		if (used)
 			worker->used_at = now;
 
-		/* whoever has locked it uses it, too: there is time to try again */
+		/*
+		 * the session that has locked it uses it, too: there is time to retry
+		 */
 		if (used || now - worker->used_at < TQ_LABEL_KEPT)
 			return;
 	}
@@ -485,8 +487,8 @@ use_label(KnownWorker *worker, const char *name)
 }
 
 /*
- * A number that no row has.  A row goes only when nothing refers to it
- * (forget_worker.c), so its number may be given to another worker.
+ * Return a number that no row has.  A row is only removed when nothing refers
+ * to it (forget_worker.c), so its number may be given to another worker.
  */
 int32
 tq_worker_draw_number(void)
@@ -507,7 +509,10 @@ tq_worker_draw_number(void)
 	return number;
 }
 
-/* Of which label, when, and its number if it is new; false: nothing done. */
+/*
+ * Write a label: which one, when it was used, and its number if it is new;
+ * return false if nothing was done.
+ */
 static bool
 write_label(TqStmt *stmt, Datum which, TimestampTz now, int32 number,
 			int expected)
@@ -520,7 +525,7 @@ write_label(TqStmt *stmt, Datum which, TimestampTz now, int32 number,
 	return tq_spi_execute(stmt, args, NULL, expected) > 0;
 }
 
-/* The strings of a text[]. */
+/* Return the strings of a text[]. */
 static char **
 strings_of(Datum array, int *count)
 {
@@ -536,7 +541,7 @@ strings_of(Datum array, int *count)
 	return strings;
 }
 
-/* A worker belongs to the role that registered it, and to managers. */
+/* A worker may be used by the role that registered it, and by managers. */
 bool
 tq_worker_may_be(Oid role)
 {
@@ -546,23 +551,23 @@ tq_worker_may_be(Oid role)
 }
 
 static void
-require_name(const KnownWorker *worker)
+require_name(const KnownWorker *worker, const char *name)
 {
 	if (tq_worker_may_be(worker->role))
 		return;
 	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					errmsg("permission denied for this worker's name"),
+					errmsg("permission denied for worker \"%s\"", name),
 					errdetail("The worker was registered by another role.")));
 }
 
-/* TQ007 unless the worker is registered and not dead. */
+/* Raise TQ007 unless the worker is registered and not dead. */
 static KnownWorker *
 require_active(KnownWorker *worker, const char *name)
 {
 	if (worker->worker_id == 0 || worker->state == TQ_WORKER_LABEL ||
 		worker->state == TQ_WORKER_GONE)
 		tq_error_no_such_worker(name, false);
-	require_name(worker);
+	require_name(worker, name);
 	if (worker->state == TQ_WORKER_DEAD)
 		tq_error_no_such_worker(name, true);
 	return worker;
@@ -570,7 +575,7 @@ require_active(KnownWorker *worker, const char *name)
 
 /*
  * Run a statement that ends a registration and returns its queues, which are
- * in the caller's memory; false when there was none to end.
+ * allocated in the caller's memory; return false if there was none to end.
  */
 bool
 tq_worker_end_row(TqStmt *stmt, const Datum *args, Datum *queues)
@@ -587,15 +592,14 @@ tq_worker_end_row(TqStmt *stmt, const Datum *args, Datum *queues)
 }
 
 /*
- * Count something that has happened to a registration that names these queues
- * (text[]; 0 is NULL): once for each of them that there is, and without a
- * queue if there is none.
+ * Count an event of a registration that names these queues (text[]; 0 is
+ * NULL): once for each queue that exists, or without a queue if none exists.
  *
- * The lock keeps a queue from being dropped before this transaction has told
- * what it counts, which would otherwise come back after the queue's metrics
- * were removed.  While a queue is being dropped or altered nothing waits for
- * that here: a registration has the lock already, and what duties count then
- * is counted without a queue.
+ * The lock prevents a queue from being dropped before this transaction has
+ * published its counts, which would otherwise reappear after the queue's
+ * metrics were removed.  Nothing waits here for a queue that is being dropped
+ * or altered: a registration holds the lock already, and what duties count in
+ * the meantime is counted without a queue.
  */
 void
 tq_worker_count(Datum queues, TqMetric metric)

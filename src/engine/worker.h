@@ -1,6 +1,6 @@
 /*
  * worker.h
- *		Who a worker's name is.
+ *		What a worker's name stands for.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,22 +12,22 @@
 #include "base/spi.h"
 #include "shared/metric.h"
 
-/* A label that was not used for that long may be removed. */
+/* A label that was not used for this long may be removed. */
 #define TQ_LABEL_KEPT (2 * USECS_PER_HOUR)
 
 typedef struct TqWorker
 {
 	int32 worker_id;
 	bool  registered;
-	/* of a registered one */
-	Oid    role; /* InvalidOid when it is gone */
+	/* of a registered worker */
+	Oid    role; /* InvalidOid if it is gone */
 	TqTags tags;
 	bool   draining;
-	int    max_running; /* 0: any number */
-	char **queues;      /* NULL: all */
+	int    max_running; /* 0: no limit */
+	char **queues;      /* NULL: all queues */
 	int    queue_count;
 	int64  incarnation;
-	uint64 generation; /* of the announcements that this is as of */
+	uint64 generation; /* generation of announcements when it was read */
 } TqWorker;
 
 /* worker.c */

@@ -1,12 +1,12 @@
 /*
  * junction.c
- *		taskq_junction: suspended tasks of several keys go on together.
+ *		taskq_junction: resume suspended tasks of several keys together.
  *
  * The suspended tasks of all keys are locked in the order of their ids, and
- * whether each key has one is decided after that: of two calls for the same
- * group the second one waits for the first, and finds that they are not
- * suspended any more.  In a queue that orders tasks by their keys these are
- * locked before, as always.
+ * the check that each key has one comes after that: of two calls for the same
+ * group the second one waits for the first, and finds that the tasks are no
+ * longer suspended.  In a queue with a key_policy the keys are locked before,
+ * as always.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,11 +29,11 @@
 #include "store/row.h"
 #include "store/snapshot.h"
 
-/* The keys of a group, sorted, each once. */
+/* The keys of a group, sorted, without duplicates. */
 typedef struct KeyGroup
 {
 	char **keys;
-	bool  *present; /* has one that counts */
+	bool  *present; /* has a task that counts */
 	int    count;
 	bool   eternal;
 } KeyGroup;
@@ -146,7 +146,7 @@ read_group(FunctionCallInfo fcinfo, KeyGroup *group)
 	group->present = palloc0(sizeof(bool) * (group->count + 1));
 }
 
-/* TQ004 where finished tasks leave nothing to be found by. */
+/* Raise TQ004 if finished tasks leave no trace in this queue. */
 static TqQueue *
 find_queue(const char *name, const KeyGroup *group)
 {
@@ -184,7 +184,7 @@ lock_keys(TqCall *call, const TqQueue *queue, const KeyGroup *group)
 	tq_key_lock_names(call, names, group->count);
 }
 
-/* Lock them; in mode singular each key must have one. */
+/* Lock the tasks; in mode singular each key must have one. */
 static void
 find_suspended(const TqQueue *queue, KeyGroup *group, Suspended *found)
 {
@@ -199,7 +199,7 @@ find_suspended(const TqQueue *queue, KeyGroup *group, Suspended *found)
 	tq_spi_leave(&spi);
 }
 
-/* In mode eternal each key must have a task, or have had one. */
+/* In mode eternal each key must have, or have had, a task. */
 static void
 find_any(const TqQueue *queue, KeyGroup *group)
 {
@@ -250,7 +250,7 @@ is_complete(const KeyGroup *group)
 	return true;
 }
 
-/* As taskq_retry does. */
+/* In the same way as taskq_retry. */
 static bool
 resume(TqCall *call, TqQueue *queue, int64 task_id)
 {

@@ -1,24 +1,25 @@
 /*
  * key_insertion.c
- *		What a submit does to earlier tasks of its key.
+ *		The effect of a submit on earlier tasks of its key.
  *
- *	supersede	pending and blocked ones become redundant
- *	replace		suspended ones, too, and finished ones that are done, dead or
+ *	supersede	pending and blocked tasks become redundant
+ *	replace		suspended tasks too, and finished ones that are done, dead or
  *				filtered
  *	delete		all but running ones are removed, from the archive too
  *
- * The caller has the key's lock, and has not drawn the new task's id yet: so
- * every task of the key that is found here is an earlier one.  In a queue
- * that orders tasks by their keys nobody else can be making one of the key.
- * In the others an append takes no lock: one that is under way is waited for,
- * since it may have come first, and one that begins now counts as later.
+ * The caller holds the key's lock, and has not drawn the id of the new task
+ * yet, so every task of the key found here is an earlier one.  In a queue that
+ * orders tasks by their keys no other session can be creating one of the key.
+ * In other queues an append takes no lock: an append in progress is waited
+ * for, since it may have been first, and one that begins now counts as later.
  *
- * Those that others are claiming or ending are waited for, and looked at
- * again; who is running then stays.  So is who is taking, or giving away, the
- * new task's reference: if a task that stays has it, nothing is moved.
+ * Tasks that other sessions are claiming or finishing are waited for, and
+ * checked again; a task that is running then stays.  The same applies to a
+ * transaction that is taking or releasing the reference of the new task: if a
+ * task that stays has the reference, nothing is moved.
  *
  * The tasks are taken from the end of the key queue, so that none of them is
- * let go because the one before it is gone.
+ * released because the one before it is gone.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -42,6 +43,7 @@
 #include "engine/state.h"
 #include "engine/step.h"
 #include "keyed/key_insertion.h"
+#include "shared/leaf_change.h"
 #include "store/archive.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -49,7 +51,7 @@
 #define IN(state) (1 << (state))
 #define WAITING (IN(TQ_STATE_PENDING) | IN(TQ_STATE_BLOCKED))
 
-/* States of live tasks, and of finished ones, that are touched. */
+/* Affected states of live tasks, and of finished ones. */
 static const struct
 {
 	int live;
@@ -94,10 +96,10 @@ static TqStmt stmt_finished = {
 static TqStmt stmt_delete = {
 	"WITH gone AS (DELETE FROM taskq.archive"
 	"               WHERE queue_id = $1 AND key = $2 AND workflow_id IS NULL"
-	"           RETURNING task_id, large),"
+	"           RETURNING task_id, large, bucket),"
 	" parts AS (DELETE FROM taskq.large l USING gone g"
 	"            WHERE g.large <> 0 AND l.task_id = g.task_id)"
-	"SELECT count(*) FROM gone",
+	"SELECT bit_or(1 << bucket) FROM gone",
 	{INT4OID, TEXTOID}};
 
 static bool inserting(TqCall *call, TqQueue *queue, Datum key,
@@ -132,11 +134,12 @@ tq_key_insertion_init(void)
 }
 
 /*
- * True: *holder is the newest task with the reference that has made way, or 0.
+ * If it returns true, *holder is the newest task with the reference that was
+ * replaced, or 0.
  *
- * What is waited for comes before what is moved: who has moved a task, and
- * with it freed a reference, and then waits for another reference, could be
- * waited for by who frees that one.
+ * All waits come before all moves: a session that has moved a task, and so
+ * released a reference, and then waits for another reference, could wait for a
+ * session that waits for it.
  */
 static bool
 inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
@@ -192,7 +195,7 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 
 /*
  * The live tasks of the key, in the order of its queue; or the transaction
- * that is making one, or moving one.
+ * that is creating or moving one.
  */
 static TransactionId
 find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
@@ -213,9 +216,9 @@ find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
 }
 
 /*
- * The task that has the reference: *holder if it stays with such an insertion,
- * *replaced if it makes way; or the transaction that is giving the reference
- * to one, or taking it away.
+ * The task that has the reference: *holder if it stays with this insertion,
+ * *replaced if it is replaced; or the transaction that is giving the reference
+ * to a task, or taking it away.
  */
 static TransactionId
 find_holder(TqCall *call, const TqQueue *queue, Datum reference,
@@ -246,7 +249,7 @@ find_holder(TqCall *call, const TqQueue *queue, Datum reference,
 	return other;
 }
 
-/* Rows as they are now, those of open transactions too. */
+/* The current rows, including those of open transactions. */
 static void
 begin_scan(TqCall *call, const TqQueue *queue, Oid index, Datum value,
 		   OpenScan *scan)
@@ -266,7 +269,7 @@ begin_scan(TqCall *call, const TqQueue *queue, Oid index, Datum value,
 	index_rescan(scan->scan, keys, 2, NULL, 0);
 }
 
-/* NULL: there are no more, or *other is at work on the next one. */
+/* NULL if there are no more, or *other is changing the next one. */
 static const TqTaskFixed *
 next_row(OpenScan *scan, ScanDirection direction, TransactionId *other)
 {
@@ -312,7 +315,7 @@ add_id(TaskIds *found, int64 task_id)
 	found->ids[found->count++] = task_id;
 }
 
-/* Unless it is gone, or running, by now. */
+/* Unless the task is gone, or running, by now. */
 static void
 touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 {
@@ -328,7 +331,7 @@ touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 			return;
 		TQ_DEBUG_POINT("insertion_found");
 		move.to = TQ_STATE_REDUNDANT;
-		move.wanted = "superseded";
+		move.wanted = "supersede";
 		done = insertion == TQ_INSERTION_DELETE
 				   ? tq_state_remove(call, queue, &task)
 				   : tq_state_enter(call, queue, &task, &move);
@@ -339,7 +342,7 @@ touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 	}
 }
 
-/* 40001 when a task of the key has ended after the snapshot was taken. */
+/* Raise 40001 if a task of the key has ended after the snapshot was taken. */
 static void
 require_all_seen(const TqQueue *queue, Datum key)
 {
@@ -356,7 +359,7 @@ require_all_seen(const TqQueue *queue, Datum key)
 	tq_spi_leave(&spi);
 }
 
-/* *replaced: the newest with the reference, if it is newer. */
+/* *replaced becomes the newest task with the reference, if it is newer. */
 static void
 replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
 				 int64 *replaced)
@@ -375,7 +378,10 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
 		TqTask task;
 
 		MemoryContextSwitchTo(one);
-		/* somebody may be moving it, where that takes no lock of the key */
+		/*
+		 * another session may be moving it, where that takes no lock of the
+		 * key
+		 */
 		while (tq_archive_find(ids[i], &task) &&
 			   (touched[TQ_INSERTION_REPLACE].finished & IN(task.f.state)) !=
 				   0)
@@ -384,7 +390,7 @@ replace_finished(TqCall *call, TqQueue *queue, Datum key, Datum reference,
 
 			CHECK_FOR_INTERRUPTS();
 			move.to = TQ_STATE_REDUNDANT;
-			move.wanted = "replaced";
+			move.wanted = "replace";
 			if (has_reference(&task, reference))
 				*replaced = Max(*replaced, ids[i]);
 			if (tq_archive_take(&task) &&
@@ -411,7 +417,11 @@ static void
 delete_finished(TqCall *call, TqQueue *queue, Datum key)
 {
 	Datum args[2] = {Int32GetDatum(queue->queue_id), key};
+	TqSpi spi;
 
 	tq_row_flush(call);
-	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_SELECT);
+	tq_spi_enter(&spi);
+	tq_spi_run(&stmt_delete, args, NULL, SPI_OK_SELECT, 0);
+	tq_leaf_change_note_all(tq_spi_int4(0, 1, 0));
+	tq_spi_leave(&spi);
 }

@@ -1,6 +1,6 @@
 /*
  * key_insertion.h
- *		What a submit does to earlier tasks of its key.
+ *		The effect of a submit on earlier tasks of its key.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,35 +1,37 @@
 /*
  * key_queue.c
- *		The queue of a key: which of its tasks is next.
+ *		Key queues: which task of a key is next.
  *
  * In a queue with a key_policy, or with max_running_per_key, the live tasks of
- * a key stand in a key queue, by their ids: rising, or falling in a lifo
- * queue.  At most so many of them as the rule says are open, which is to say
- * pending or running; the others wait, blocked, outside the claimable part of
- * the dispatch index, so that ten thousand of them cost a claim nothing.  A
- * claim takes no part in this: it makes an open task of an open task.
+ * a key form a key queue, ordered by id: ascending, or descending in a lifo
+ * queue.  At most the number allowed by the rule are open, that is pending or
+ * running; the others are blocked, outside the claimable part of the dispatch
+ * index, so that ten thousand of them cost a claim nothing.  A claim is not
+ * involved in this: it turns an open task into another open task.
  *
- * Whoever makes a task pending asks here first, and it may become blocked
- * (entering); whoever takes one out of the open ones lets the next one go, in
- * the same transaction (entered).  Both have the key's lock (engine/key.c), so
- * what they see of its tasks is all there is, but for a claim or its abort.
+ * Code that makes a task pending calls here first, and the task may become
+ * blocked (entering); code that takes a task out of the open ones releases the
+ * next one, in the same transaction (entered).  Both hold the key's lock
+ * (engine/key.c), so they see all changes of its tasks except claims and their
+ * aborts.
  *
- * In a key queue at rest
- * - all open tasks stand before all blocked ones, but for those noted in the
- *   key's row as astray;
- * - when a task is blocked, then so many are open as may be, or the key is
- *   held.
- * How a key queue is looked at, key_queue_scan.c says.  Tasks go astray when
- * one enters before an open one that cannot be moved back, because it runs or
- * somebody is claiming it.
+ * In a key queue at rest:
+ * - All open tasks precede all blocked ones, except those listed in the key's
+ *   row as out of order (column astray).
+ * - If a task is blocked, then as many tasks are open as allowed, or the key
+ *   is held.
+ * key_queue_scan.c describes how a key queue is read.  A task gets out of
+ * order when another one enters before it and the open task cannot be moved
+ * back, because it is running or being claimed.
  *
- * A key can be held: by a dead task of it, unless it is poison, and by one
- * that was suspended because its worker died (serial_hold_on_failure), and by
- * any suspended one (serial_until_success).  Then none is let go, and who is
- * pending is moved back.
+ * A key can be held: by a dead task, unless it is poison, and by a task that
+ * was suspended because its worker died (serial_hold_on_failure), and by any
+ * suspended task (serial_until_success).  Then none is released, and pending
+ * tasks are moved back.
  *
  * A call with a list decides about each key once, at its end (settle_later).
- * Until then whoever is to become pending is blocked, and none is let go.
+ * Until then a task that would become pending is blocked, and none is
+ * released.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -88,7 +90,7 @@ static bool release(TqKeyQueue *line, int64 task_id);
 static bool move_back(TqKeyQueue *line, int64 task_id, bool wait);
 static void settle(TqKeyQueue *line);
 
-/* What else is to be done after each move. */
+/* Called first after each move. */
 static void (*entered_before)(TqCall *call, TqQueue *queue, TqTask *task,
 							  TqState from, const TqMove *move) = NULL;
 
@@ -103,7 +105,7 @@ tq_key_queue_init(void)
 	tq_call_hooks.settle = settle_all;
 }
 
-/* A task is about to be moved, or (to 0) taken away. */
+/* A task is about to be moved, or (to 0) removed. */
 static void
 entering(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 		 TqMoveAnswer *answer)
@@ -134,8 +136,8 @@ entering(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 	}
 
 	/*
-	 * A new one stands at the end, which is the head of a lifo queue.  Not
-	 * before the look, which does not see the task.
+	 * A new task is at the end, which is the head of a lifo queue.  Not before
+	 * the scan, which does not see the task.
 	 */
 	if (answer->to != 0 && TQ_STATE_IS_LIVE(answer->to) &&
 		(!move->key.is_new || line.rule.lifo))
@@ -143,9 +145,9 @@ entering(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 }
 
 /*
- * If the task is about to hold its key, the others that are open are moved
- * back now, as long as that can be refused: afterwards one that somebody is
- * claiming would have to be waited for.
+ * If the task is about to hold its key, the other open tasks are moved back
+ * now, while that can be refused: afterwards a task that is being claimed
+ * would have to be waited for.
  */
 static bool
 all_can_be_moved_back(TqKeyQueue *line, const TqTask *task)
@@ -168,7 +170,7 @@ all_can_be_moved_back(TqKeyQueue *line, const TqTask *task)
 	return done;
 }
 
-/* May the task be pending, as the key queue is now? */
+/* Can the task be pending, as the key queue is now? */
 static bool
 has_place(TqKeyQueue *line, const TqTask *task, bool is_new)
 {
@@ -183,7 +185,7 @@ has_place(TqKeyQueue *line, const TqTask *task, bool is_new)
 	}
 	tq_key_queue_see(line);
 	open = may_be_open(line, task->f.task_id);
-	/* the next ones of this call come behind it */
+	/* the next tasks of this call come after it */
 	if (open && is_new && !line->rule.lifo && line->blocked_count == 0)
 		line->key->room = line->rule.open - line->count - 1;
 	tq_key_queue_end(line);
@@ -219,8 +221,9 @@ left(TqCall *call, TqQueue *queue, Datum key)
 }
 
 /*
- * Or what holds the key has changed: a task that holds it now, unless another
- * one does so already, in which case there is nobody to be moved back.
+ * Release the next tasks, or, if what holds the key has changed, move tasks
+ * back: stop_id is a task that holds it now.  If another one did already, no
+ * task needs to be moved back.
  */
 static void
 release_next(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
@@ -244,8 +247,8 @@ release_next(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
 }
 
 /*
- * The task waits until it is decided who is next.  Those behind it that are
- * open are noted now: who decides sees it first, and looks no further.
+ * The task waits until the next task is decided.  Open tasks after it are
+ * listed now: the decision sees this task first, and scans no further.
  */
 static void
 put_behind(TqKeyQueue *line, int64 task_id)
@@ -261,7 +264,7 @@ put_behind(TqKeyQueue *line, int64 task_id)
 	tq_key_queue_end(line);
 }
 
-/* Who is next is decided at the end of the call: until then nobody is. */
+/* The next task is decided at the end of the call; until then none is next. */
 static void
 put_off(TqCall *call, TqKey *key)
 {
@@ -272,7 +275,7 @@ put_off(TqCall *call, TqKey *key)
 	call->keys->unsettled = key;
 }
 
-/* The end of the call: decide about all keys that were put off. */
+/* The end of the call: decide about all deferred keys. */
 static void
 settle_all(TqCall *call)
 {
@@ -298,7 +301,7 @@ settle_all(TqCall *call)
 	MemoryContextDelete(one);
 }
 
-/* Bring all key queues of a queue into the order of a new rule. */
+/* Arrange all key queues of a queue according to a new rule. */
 static void
 rearrange(TqCall *call, TqQueue *queue)
 {
@@ -344,7 +347,7 @@ rearrange(TqCall *call, TqQueue *queue)
 	MemoryContextDelete(one);
 }
 
-/* There are no key queues any more. */
+/* The queue no longer has key queues: release all tasks. */
 static void
 release_all(TqCall *call, TqQueue *queue)
 {
@@ -378,7 +381,7 @@ release_all(TqCall *call, TqQueue *queue)
 	MemoryContextDelete(one);
 }
 
-/* Every task of the key where it belongs, as far as it is not running. */
+/* Put every task of the key where it belongs, unless it is running. */
 static void
 arrange(TqKeyQueue *line)
 {
@@ -389,7 +392,7 @@ arrange(TqKeyQueue *line)
 	TqKey *key = line->key;
 	int    waiting = 0;
 
-	/* nobody has told of tasks that came while there was no rule */
+	/* tasks that came while there was no rule have not lowered the floor */
 	if (count > 0)
 		tq_key_queue_lower_floor(line, members[0].task_id);
 	for (int i = 0; i < count; i++)
@@ -397,7 +400,7 @@ arrange(TqKeyQueue *line)
 		room -= members[i].state == TQ_STATE_RUNNING;
 		waiting += members[i].state != TQ_STATE_RUNNING;
 	}
-	/* from the end, so that who is moved back makes room for who is let go */
+	/* from the end, so that tasks moved back make room for those released */
 	for (int i = count - 1; i >= 0; i--)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -408,7 +411,7 @@ arrange(TqKeyQueue *line)
 			members[i].state = TQ_STATE_BLOCKED;
 		else
 		{
-			/* somebody is claiming it */
+			/* it is being claimed */
 			members[i].state = TQ_STATE_RUNNING;
 			room--;
 		}
@@ -432,7 +435,7 @@ arrange(TqKeyQueue *line)
 }
 
 /*
- * May a task that is to become pending do so?  If it comes before others that
+ * Can a task that is about to be pending be open?  If it precedes others that
  * are pending, they are moved back.
  */
 static bool
@@ -447,7 +450,7 @@ may_be_open(TqKeyQueue *line, int64 task_id)
 		note_astray(line, task_id);
 		return false;
 	}
-	/* all, since whoever is open behind it is to be noted */
+	/* all of them, since open tasks after it must be listed */
 	tq_key_queue_look(line, task_id, true);
 	for (int i = 0; i < line->count; i++)
 		before += tq_line_is_before(line, line->open[i].task_id, task_id);
@@ -462,10 +465,10 @@ may_be_open(TqKeyQueue *line, int64 task_id)
 }
 
 /*
- * Let one more be open, by moving back those that come last and after the
- * task.  They must not be running, and nobody may be claiming them: then the
- * task itself has to wait, which keeps their number right, and of their order
- * nobody could say who was first.
+ * Make room for one open task by moving back those that are last and after the
+ * task.  They must not be running or being claimed: otherwise the task itself
+ * must wait, which keeps their number correct, and their order is not defined
+ * anyway.
  */
 static bool
 make_room(TqKeyQueue *line, int64 task_id)
@@ -499,7 +502,7 @@ make_room(TqKeyQueue *line, int64 task_id)
 	return line->count < line->rule.open;
 }
 
-/* Those that are open behind one that is blocked now, or will be. */
+/* List the tasks that are open after one that is, or will be, blocked. */
 static void
 note_astray(TqKeyQueue *line, int64 blocked_id)
 {
@@ -527,9 +530,9 @@ note_astray(TqKeyQueue *line, int64 blocked_id)
 }
 
 /*
- * Who may be open is.  Nobody is, but for those that run, while the key is
- * held: then those who are being claimed are waited for, since a claim that
- * is rolled back would leave them pending.
+ * Open as many tasks as allowed.  While the key is held none is open except
+ * those running; tasks being claimed are waited for, since a claim that is
+ * rolled back would leave them pending.
  */
 static void
 settle(TqKeyQueue *line)
@@ -574,7 +577,7 @@ settle(TqKeyQueue *line)
 	}
 }
 
-/* From blocked to pending, due now if its time has come. */
+/* From blocked to pending, due immediately if its time has come. */
 static bool
 release(TqKeyQueue *line, int64 task_id)
 {
@@ -590,7 +593,7 @@ release(TqKeyQueue *line, int64 task_id)
 	else
 	{
 		move.to = TQ_STATE_PENDING;
-		move.wanted = "released";
+		move.wanted = "release";
 		move.key.in_line = true;
 		move.due_at = task.f.run_at > now ? task.f.run_at : 0;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
@@ -600,8 +603,8 @@ release(TqKeyQueue *line, int64 task_id)
 }
 
 /*
- * From pending to blocked; false when it is not pending any more or, without
- * wait, when somebody is claiming it.
+ * From pending to blocked; false if it is no longer pending or, without wait,
+ * if it is being claimed.
  */
 static bool
 move_back(TqKeyQueue *line, int64 task_id, bool wait)
@@ -616,7 +619,7 @@ move_back(TqKeyQueue *line, int64 task_id, bool wait)
 			task.f.state != TQ_STATE_PENDING)
 			return false;
 		move.to = TQ_STATE_BLOCKED;
-		move.wanted = "blocked";
+		move.wanted = "block";
 		move.key.in_line = true;
 		move.key.waits = true;
 		move.no_wait = !wait;

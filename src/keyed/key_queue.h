@@ -1,6 +1,6 @@
 /*
  * key_queue.h
- *		The queue of a key: which of its tasks is next.
+ *		Key queues: which task of a key is next.
  *
  * Copyright (c) 2026, the taskq developers
  */

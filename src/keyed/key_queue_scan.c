@@ -1,27 +1,27 @@
 /*
  * key_queue_scan.c
- *		The queue of a key, as it is seen.
+ *		Scans of key queues.
  *
- * Who has the key's lock sees all there is of its tasks, but for a claim or
- * its abort.  key_queue.c says what is so in a key queue at rest: therefore a
- * look begins at the head and ends at the first blocked task, or when enough
- * open ones were seen.  It does not depend on how many wait.  Those that the
- * key's row notes as astray are looked up by their ids, wherever they stand:
- * the note may name tasks that are not open any more.
+ * A session that holds the key's lock sees all changes of its tasks, except
+ * claims and their aborts.  key_queue.c states the invariants of a key queue
+ * at rest: therefore a scan begins at the head and ends at the first blocked
+ * task, or when enough open ones were seen.  Its cost does not depend on the
+ * number of waiting tasks.  Tasks listed in the key's row as out of order
+ * (column astray) are looked up by id; the list may contain tasks that are no
+ * longer open.
  *
- * Where the head is, memory knows (shared/key_floor.c): the entries of tasks
- * that have ended are not walked over again and again.  Those that this
- * transaction has ended, nobody else may pass over yet: own_heads knows of
- * them.
+ * shared/key_floor.c knows where the head is, so the entries of ended tasks
+ * are not scanned repeatedly.  Other sessions may not skip the tasks that this
+ * transaction has ended yet: own_heads has them.
  *
- * A scan of an index reads a whole page of it, all those that wait included.
- * So a look asks for no more than twice as many ids as the last one of the key
- * took, and a little more; when that was too few it goes on behind them.
+ * An index scan reads a whole page, including all waiting tasks.  So a scan
+ * asks for no more than twice as many ids as the last one of the key, and a
+ * few more; if that was too few it continues after them.
  *
- * What may hold a key, two indexes have: one of suspended tasks, one of dead
- * ones.
+ * Two indexes contain the tasks that may hold a key: one of suspended tasks,
+ * one of dead ones.
  *
- * Blocked tasks that wait for something else have not TQ_FLAG_IN_LINE, and
+ * Tasks that are blocked for another reason do not have TQ_FLAG_IN_LINE, and
  * are not seen here.
  *
  * Copyright (c) 2026, the taskq developers
@@ -45,11 +45,11 @@
 
 typedef bool (*HoldTest)(const TqKeyRule *rule, const TqTaskFixed *row);
 
-/* Where a key queue begins, for this transaction, which has its lock. */
+/* The head of a key queue for this transaction, which holds its lock. */
 typedef struct OwnHead
 {
-	uint64       epoch;    /* it holds in that one, */
-	uint64       identity; /* and in that extension */
+	uint64       epoch;    /* valid in that epoch */
+	uint64       identity; /* and for that extension */
 	TqKeyFloorOf of;
 	int64        task_id;
 } OwnHead;
@@ -58,7 +58,7 @@ typedef struct OwnHead
 
 static OwnHead own_heads[OWN_HEADS];
 
-/* How many ids the last look at a key queue went over. */
+/* The number of ids that the last scan of a key queue covered. */
 typedef struct Reach
 {
 	TqKeyFloorOf of;
@@ -94,7 +94,7 @@ static bool probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds,
 static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 static bool dead_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 
-/* Lock the key and see its tasks as they are now; false: it has no queue. */
+/* Lock the key and read its current tasks; false if it has no queue. */
 bool
 tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 {
@@ -113,7 +113,7 @@ tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 	if (!tq_key_rule(queue, &line->rule))
 		return false;
 	line->key = tq_key_lock(call, queue->queue_id, key);
-	/* whoever comes now may change it */
+	/* any task that arrives may change it */
 	line->places = line->key->unsettled ? 0 : line->key->room;
 	line->key->room = 0;
 	line->head.of.queue_id = queue->queue_id;
@@ -131,7 +131,7 @@ tq_key_queue_see(TqKeyQueue *line)
 	tq_snapshot_push_latest();
 }
 
-/* After a change of our own, or of others. */
+/* After changes of this session, or of others. */
 void
 tq_key_queue_look_anew(TqKeyQueue *line)
 {
@@ -152,9 +152,9 @@ tq_key_queue_end(TqKeyQueue *line)
 }
 
 /*
- * Find the open tasks but one, and the blocked ones for which there is room,
- * the first one in any case.  With at_all it goes on beyond those that may be
- * open, for who wants to know them all, or to move them back.
+ * Find the open tasks except one, and the blocked ones for which there is
+ * room, at least the first one.  With at_all the scan continues beyond the
+ * number of tasks that may be open, to find or move back all of them.
  */
 void
 tq_key_queue_look(TqKeyQueue *line, int64 but, bool at_all)
@@ -189,7 +189,7 @@ tq_key_queue_look(TqKeyQueue *line, int64 but, bool at_all)
 }
 
 /*
- * Find those astray but one, and those that are open behind it up to the
+ * Find the tasks out of order except one, and those open after it up to the
  * first blocked one.
  */
 void
@@ -209,7 +209,7 @@ tq_key_queue_look_behind(TqKeyQueue *line, int64 task_id)
 	}
 }
 
-/* Those that are noted, wherever they stand. */
+/* Look up the listed tasks by id. */
 static void
 look_at_astray(TqKeyQueue *line, int64 but)
 {
@@ -224,7 +224,7 @@ look_at_astray(TqKeyQueue *line, int64 but)
 	}
 }
 
-/* A task may have been given another key or queue since it was noted. */
+/* A task may have been given another key or queue since it was listed. */
 static bool
 is_of_line(const TqKeyQueue *line, const TqTask *task)
 {
@@ -238,7 +238,7 @@ is_of_line(const TqKeyQueue *line, const TqTask *task)
 				  VARSIZE_ANY_EXHDR(key)) == 0;
 }
 
-/* All tasks of the key that are open, or blocked by others of it. */
+/* All tasks of the key that are open, or blocked by others of the key. */
 int
 tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members)
 {
@@ -260,7 +260,7 @@ tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members)
 	return count;
 }
 
-/* Where a look begins: at the head, as far as that is known. */
+/* The task where a scan begins: the head, as far as it is known. */
 static int64
 find_head(TqKeyQueue *line)
 {
@@ -283,14 +283,14 @@ first_id(const TqKeyQueue *line)
 	return line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
 }
 
-/* Behind all of them. */
+/* After all of them. */
 static int64
 last_id(const TqKeyQueue *line)
 {
 	return line->rule.lifo ? PG_INT64_MIN : PG_INT64_MAX;
 }
 
-/* Begin with that task, or where it would stand. */
+/* Begin with that task, or at its position. */
 static void
 open_scan(TqKeyQueue *line, int64 task_id)
 {
@@ -308,7 +308,7 @@ open_scan(TqKeyQueue *line, int64 task_id)
 	scan_from(line, task_id);
 }
 
-/* Up to where a look from that task will presumably go. */
+/* The presumable end of a scan from that task. */
 static int64
 guess_end(const TqKeyQueue *line, int64 task_id)
 {
@@ -325,7 +325,7 @@ guess_end(const TqKeyQueue *line, int64 task_id)
 	return end;
 }
 
-/* From that task to the end of what is asked for. */
+/* From that task to the end of the requested range. */
 static void
 scan_from(TqKeyQueue *line, int64 task_id)
 {
@@ -341,7 +341,7 @@ scan_from(TqKeyQueue *line, int64 task_id)
 	index_rescan(line->scan, keys, 4, NULL, 0);
 }
 
-/* For the next look at this key queue. */
+/* Remember the range for the next scan of this key queue. */
 static void
 note_reach(const TqKeyQueue *line)
 {
@@ -354,7 +354,7 @@ note_reach(const TqKeyQueue *line)
 								 : line->reached - line->from;
 }
 
-/* The first task that the look has seen: none before it is live. */
+/* Remember the first task that the scan has seen: none before it is live. */
 static void
 note_head(TqKeyQueue *line, int64 task_id)
 {
@@ -374,7 +374,7 @@ note_head(TqKeyQueue *line, int64 task_id)
 	own->task_id = task_id;
 }
 
-/* NULL: not known. */
+/* NULL if unknown. */
 static OwnHead *
 own_head(const TqKeyFloorOf *of)
 {
@@ -393,7 +393,7 @@ is_same_head(const TqKeyFloorOf *a, const TqKeyFloorOf *b)
 		   a->lifo == b->lifo;
 }
 
-/* The task is live, or will be, and comes before others. */
+/* The task is live, or will be, and precedes others. */
 void
 tq_key_queue_lower_floor(TqKeyQueue *line, int64 task_id)
 {
@@ -436,7 +436,7 @@ row_of(TupleTableSlot *slot)
 	return (const TqTaskFixed *) GETSTRUCT(tuple);
 }
 
-/* All of the key, in an index that begins with queue and key. */
+/* All entries of the key, in an index that begins with queue and key. */
 static void
 key_of_scan(const TqKeyQueue *line, ScanKeyData *keys)
 {
@@ -475,7 +475,7 @@ tq_key_queue_is_noted(const TqKeyQueue *line, int64 task_id)
 	return false;
 }
 
-/* Must all of the key's tasks wait, because of one other than that? */
+/* Must all tasks of the key wait because of a task other than that one? */
 bool
 tq_key_queue_is_held(TqKeyQueue *line, int64 but)
 {
@@ -485,7 +485,7 @@ tq_key_queue_is_held(TqKeyQueue *line, int64 but)
 		   any_suspended(line, but);
 }
 
-/* In a live row of the key, or in a dead one. */
+/* Does a suspended live task hold the key? */
 static bool
 any_suspended(TqKeyQueue *line, int64 but)
 {
@@ -504,7 +504,7 @@ any_dead(TqKeyQueue *line, int64 but)
 	return found;
 }
 
-/* Is there a task of the key in the index, other than that, which holds it? */
+/* Does a task of the key in the index, other than that one, hold it? */
 static bool
 probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds, int64 but)
 {

@@ -1,6 +1,6 @@
 /*
  * key_queue_scan.h
- *		The queue of a key, as it is seen.
+ *		Scans of key queues.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@ typedef struct TqKeyQueueMember
 	TqState state;
 } TqKeyQueueMember;
 
-/* What a look at the key queue has found. */
+/* The result of a scan of the key queue. */
 typedef struct TqKeyQueue
 {
 	TqCall           *call;
@@ -29,17 +29,17 @@ typedef struct TqKeyQueue
 	Relation          index;
 	IndexScanDesc     scan;
 	TupleTableSlot   *slot;
-	int64             from;    /* where the scan has begun */
-	int64             reached; /* the last one that was read */
-	int64             upto;    /* what has been asked for ends there */
+	int64             from;    /* start of the scan */
+	int64             reached; /* the last task that was read */
+	int64             upto;    /* end of the requested range */
 	TqKeyQueueMember *open;
 	int               count;
 	int               room;
-	int64            *blocked; /* those that come next, if there is room */
+	int64            *blocked; /* the next ones, if there is room */
 	int               blocked_count;
 	int               blocked_room;
-	int               places; /* what the key told of its room */
-	TqKeyFloorFound   head;   /* where the look begins */
+	int               places; /* room stored with the key */
+	TqKeyFloorFound   head;   /* start of the scan */
 	bool              head_noted;
 } TqKeyQueue;
 
@@ -52,18 +52,18 @@ tq_line_is_before(const TqKeyQueue *line, int64 a, int64 b)
 	return line->rule.lifo ? a > b : a < b;
 }
 
-/* only the key is locked; false: it has no queue */
+/* only the key is locked; false if it has no queue */
 extern bool tq_key_queue_lock(TqKeyQueue *line, TqCall *call, TqQueue *queue,
 							  Datum key);
 
-/* what is locked can be seen until the end */
+/* the current tasks are visible until the end */
 extern bool tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue,
 							   Datum key);
 extern void tq_key_queue_see(TqKeyQueue *line);
 extern void tq_key_queue_look_anew(TqKeyQueue *line);
 extern void tq_key_queue_end(TqKeyQueue *line);
 
-/* in between */
+/* after tq_key_queue_begin */
 extern void tq_key_queue_look(TqKeyQueue *line, int64 but, bool at_all);
 extern void tq_key_queue_look_behind(TqKeyQueue *line, int64 task_id);
 extern int  tq_key_queue_read(TqKeyQueue *line, TqKeyQueueMember **members);

@@ -1,9 +1,9 @@
 /*
  * batch_run.c
- *		What the background worker tries: one batch, one transaction.
+ *		Run one batch of a background worker's duty in one transaction.
  *
  * An error of a batch is logged and rolls that batch back.  It ends neither
- * the worker nor its turn; the caller decides when to try again.
+ * the worker nor its turn; the caller decides when to retry.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -22,8 +22,8 @@
 static bool still_wanted(void);
 
 /*
- * One batch of a duty in a transaction of its own.  False: it met an error,
- * and *acted is 0.
+ * One batch of a duty in a transaction of its own.  False after an error; then
+ * *acted is 0.
  */
 bool
 tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
@@ -45,14 +45,14 @@ tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 			CommitTransactionCommand();
 		else
 		{
-			/* A copy has been loaded meanwhile: this was not ours to do. */
+			/* a copy has been loaded concurrently: undo what was done to it */
 			AbortCurrentTransaction();
 			done = 0;
 		}
 	}
 	PG_CATCH();
 	{
-		/* Cancelled by a command that wants this process out. */
+		/* cancelled by a command that keeps this process out */
 		if (tq_worker_directory_kept_out())
 			PG_RE_THROW();
 		HOLD_INTERRUPTS();
@@ -70,15 +70,15 @@ tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 	MemoryContextSwitchTo(context);
 	pgstat_report_activity(STATE_IDLE, NULL);
 	if (done > 0)
-		ereport(LOG, (errmsg("taskq: %s: acted on " INT64_FORMAT, what,
-							 (int64) done)));
+		ereport(LOG, (errmsg("taskq: duty \"%s\" processed " INT64_FORMAT,
+							 what, (int64) done)));
 	*acted = done;
 	return good;
 }
 
 /*
- * Asked after a duty: whoever restores a copy loads taskq.instance before
- * taskq.task, so what the duty has seen is ours if this is true now.
+ * Checked after a duty: a restore of a copy loads taskq.instance before
+ * taskq.task, so if this is still true the duty has seen no rows of a copy.
  */
 static bool
 still_wanted(void)

@@ -1,6 +1,6 @@
 /*
  * batch_run.h
- *		What the background worker tries: one batch, one transaction.
+ *		Run one batch of a background worker's duty in one transaction.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,14 +11,14 @@
 
 #include "datatype/timestamp.h"
 
-/* After an error; each further one doubles the pause. */
+/* The pause after an error, doubled with each further one. */
 #define TQ_ATTEMPT_PAUSE_FIRST USECS_PER_SEC
 #define TQ_ATTEMPT_PAUSE_LAST (60 * USECS_PER_SEC)
 
-/* A duty works on at most limit tasks and returns how many it acted on. */
+/* A duty works on at most limit tasks and returns the number processed. */
 typedef int64 (*TqDuty)(int limit);
 
-/* outside a transaction */
+/* called outside a transaction */
 extern bool tq_batch_run(const char *what, TqDuty duty, int limit,
 						 int64 *acted);
 

@@ -1,22 +1,22 @@
 /*
  * bound_worker.c
- *		Workers that are bound to a connection.
+ *		Workers bound to a connection.
  *
- * A row of taskq.worker names the session that its worker is bound to
- * (shared/session_end.c).  When that is gone the worker is declared dead, and
- * what it held goes back like the tasks of any dead worker
+ * A row of taskq.worker names the session to which its worker is bound
+ * (shared/session_end.c).  When the session has ended, the worker is declared
+ * dead, and its tasks are reclaimed like those of any dead worker
  * (maintenance/orphan.c).
  *
- * The duty reads the rows of bound workers that are alive, then looks which
- * of their sessions are gone, in this order: whoever registers has an entry
- * before the row can be seen.  Then it ends each row that still says what was
- * read: one that was bound anew meanwhile, or registered anew, is not
- * harmed.  A row that an open transaction is changing is passed over and
- * looked at again after a pause, so that nobody's transaction keeps other
- * workers' tasks from going back.
+ * The duty reads the rows of bound workers that are alive, then checks which
+ * of their sessions have ended, in this order, since a registration creates
+ * its session entry before its row becomes visible.  Then it ends each row
+ * that is unchanged; a worker that has been bound or registered again in the
+ * meantime is unaffected.  A row that an open transaction is changing is
+ * skipped and checked again after a pause, so that one transaction cannot
+ * delay the reclaim of other workers' tasks.
  *
- * A prepared transaction outlives its session, and would bind a worker to
- * one that is gone: PREPARE TRANSACTION refuses (xact/xact.c).
+ * A prepared transaction outlives its session, and would bind a worker to a
+ * session that has ended, so PREPARE TRANSACTION is refused (xact/xact.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -61,10 +61,10 @@ static TqStmt stmt_end = {
 	" RETURNING queues",
 	{INT4OID, INT8OID, INT8OID, TIMESTAMPTZOID}};
 
-/* In the background worker: sessions that had ended before the last look. */
+/* In the background worker: sessions that had ended before the last check. */
 static uint64 ends_seen = 0;
 
-/* When to look again in any case (dispatch clock), and the pause after that */
+/* The next check in any case (dispatch clock), and the pause after it. */
 static TimestampTz look_at = 0;
 
 static int64 retry_pause = RETRY_FIRST;
@@ -73,8 +73,8 @@ static uint64 read_gone(Bound **gone);
 static bool   end_bound(const Bound *bound);
 
 /*
- * Workers whose connection is gone are dead: at most limit of them, and how
- * many there were.
+ * Declare at most limit workers dead whose session has ended; returns their
+ * number.
  */
 int64
 tq_bound_worker_end_gone(int limit)
@@ -111,7 +111,7 @@ tq_bound_worker_end_gone(int limit)
 	return acted;
 }
 
-/* Has a session ended since the last look, or is it time to look again? */
+/* Has a session ended since the last check, or is the next check due? */
 bool
 tq_bound_worker_is_due(void)
 {
@@ -119,21 +119,23 @@ tq_bound_worker_is_due(void)
 		   look_at <= tq_clock_dispatch();
 }
 
-/* When that will be, if no session ends before. */
+/* When the next check is due, if no session ends before. */
 TimestampTz
 tq_bound_worker_next(void)
 {
 	return look_at;
 }
 
-/* The last look came to nothing: what it saw to is to be seen to again. */
+/* The last run failed: repeat it after a pause. */
 void
 tq_bound_worker_failed(void)
 {
 	look_at = tq_clock_dispatch() + RETRY_LAST;
 }
 
-/* The living workers whose sessions are gone, in the caller's memory. */
+/*
+ * The live workers whose sessions have ended, in the caller's memory context.
+ */
 static uint64
 read_gone(Bound **gone)
 {
@@ -158,7 +160,7 @@ read_gone(Bound **gone)
 	return count;
 }
 
-/* False when it is no longer so, or somebody is changing the row. */
+/* Returns false if the row has changed, or is being changed. */
 static bool
 end_bound(const Bound *bound)
 {

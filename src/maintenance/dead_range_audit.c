@@ -1,23 +1,23 @@
 /*
  * dead_range_audit.c
- *		Looking whether what is known to be dead is dead.
+ *		Audit of dead ranges: do they contain claimable tasks?
  *
- * Claims jump over dead ranges of the dispatch index (engine/lane_scan.c).  A
- * task that could be claimed and stands in one is lost until somebody tells
- * its position, so the background worker looks through the ranges of its
- * database, again and again while claims are made: SLICE entries of the index
- * at once, with a PAUSE between two slices, which is 10,000 entries in a
- * second, and a longer one between two passes.  Nothing depends on that; what
- * it finds is a defect of this extension, or comes from a row that somebody
- * has changed by hand.
+ * Claims skip dead ranges of the dispatch index (engine/lane_scan.c).  A
+ * claimable task inside a range is not found until its position is published,
+ * so the background worker scans the ranges of its database, repeatedly while
+ * claims are made: SLICE index entries at a time, with a PAUSE between two
+ * slices, which is 10,000 entries in a second, and a longer one between two
+ * passes.  Nothing depends on the audit; what it finds is a defect of this
+ * extension, or comes from a row that was changed by hand.
  *
- * A task that a snapshot sees pending in a range may have been put there by
- * a transaction that has ended and is just telling so.  So it is a suspect at
- * first.  It is judged when a moment has passed, for those who leave no mark
- * (counter.c), and all transactions that are over have told: it was lost if
- * even then its position has not been told since the range was read.  That
- * moment is not waited for, since the process has other duties; all suspects
- * of a slice, which ends when they are SUSPECTS, are judged together.
+ * A task that a snapshot sees as pending in a range may have been put there by
+ * a transaction that has ended and is about to publish the position.  So it is
+ * first a suspect.  The suspect is decided after a moment, for transactions
+ * that leave no mark (counter.c), and after all ended transactions have
+ * published: the task was missed if its position has still not been published
+ * since the range was read.  The process does not wait for that moment, since
+ * it has other duties; all suspects of a slice, which ends when there are
+ * SUSPECTS of them, are decided together.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -51,23 +51,23 @@ typedef struct Suspect
 	TqDeadRangeMoment moment; /* when the range was read */
 } Suspect;
 
-/* Where this process is. */
+/* Position of this process in the current pass. */
 static struct
 {
 	bool          under_way;
 	bool          has_entry;
 	TqRangeCursor cursor;
 	TqRangeEntry  entry;
-	int           range; /* of the entry; from here on: */
+	int           range; /* of the entry; the next slice starts here: */
 	TqPosition    from;
 } pass;
 
-/* Tasks that were found, and when they can be judged (monotonic clock). */
+/* Suspects, and when they can be decided (monotonic clock). */
 static Suspect suspects[SUSPECTS];
 static int     suspect_count = 0;
 static int64   check_at = 0;
 
-/* When the next slice is due; DT_NOEND: when claims are made. */
+/* When the next slice is due; DT_NOEND: at the next claim. */
 static TimestampTz next_slice = DT_NOEND;
 
 static int64 check(void);
@@ -80,7 +80,7 @@ static void  suspect(TqLaneScanDirection *way, TqLaneScan *scan);
 PG_FUNCTION_INFO_V1(taskq_debug_dead);
 #endif
 
-/* The background worker has started. */
+/* Called when the background worker starts. */
 void
 tq_dead_range_audit_start(void)
 {
@@ -106,8 +106,8 @@ tq_dead_range_audit_next(void)
 }
 
 /*
- * Judge the suspects, if it is time, then look at so many entries; returns
- * how many lost tasks were found.  In a transaction.
+ * Decide the suspects, if it is time, then scan up to limit entries; returns
+ * the number of missed tasks.  Called in a transaction.
  */
 int64
 tq_dead_range_audit_slice(int limit)
@@ -127,7 +127,7 @@ tq_dead_range_audit_slice(int limit)
 	return lost;
 }
 
-/* Which of the suspects are lost?  They can be claimed now. */
+/* Which suspects were missed by claims?  They can be claimed from now on. */
 static int64
 check(void)
 {
@@ -142,17 +142,17 @@ check(void)
 									found->position, found->moment))
 			continue;
 		lost++;
-		ereport(LOG, (errcode(ERRCODE_INTERNAL_ERROR),
-					  errmsg("taskq: claims passed over task " INT64_FORMAT
-							 ", which could be claimed",
-							 found->position.task_id),
-					  errdetail("It can be claimed now.")));
+		ereport(LOG,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("taskq: claims skipped claimable task " INT64_FORMAT,
+						found->position.task_id),
+				 errdetail("The task can be claimed from now on.")));
 	}
 	suspect_count = 0;
 	return lost;
 }
 
-/* Look at so many entries, or until there are enough suspects. */
+/* Scan up to limit entries, or until there are enough suspects. */
 static void
 look(int limit)
 {
@@ -172,7 +172,7 @@ look(int limit)
 	way.budget = limit;
 	while (!way.gave_up && next_range(&range))
 	{
-		/* ranges are older than the snapshot that looks at them */
+		/* the snapshot must be newer than the ranges */
 		tq_snapshot_renew();
 		look_through(&way, &range);
 	}
@@ -190,7 +190,7 @@ look(int limit)
 	}
 }
 
-/* What is to be looked through next; false at the end of the pass. */
+/* The next range to scan; false at the end of the pass. */
 static bool
 next_range(TqDeadRange *range)
 {
@@ -206,13 +206,13 @@ next_range(TqDeadRange *range)
 	*range = pass.entry.ranges[pass.range];
 	if (tq_scan_compare(range->lo, pass.from) < 0)
 		range->lo = pass.from;
-	/* what stands at infinity is not pending */
+	/* a task at infinity is not pending */
 	if (range->hi.at == DT_NOEND)
 		range->hi = (TqPosition){DT_NOEND - 1, PG_INT64_MAX};
 	return true;
 }
 
-/* Go through a range, as far as the slice allows. */
+/* Scan a range, as far as the slice allows. */
 static void
 look_through(TqLaneScanDirection *way, const TqDeadRange *range)
 {
@@ -228,17 +228,19 @@ look_through(TqLaneScanDirection *way, const TqDeadRange *range)
 	tq_lane_scan_close(scan);
 }
 
-/* May the task at which the scan stands be one that claims would miss? */
+/*
+ * Add the task at the scan's position to the suspects, if claims may miss it.
+ */
 static void
 suspect(TqLaneScanDirection *way, TqLaneScan *scan)
 {
 	TqPosition position = tq_lane_scan_position(scan);
 	Suspect   *found = &suspects[suspect_count];
 
-	/* it is another one's, who tells when it can be claimed again */
+	/* another transaction has it, and publishes the position if needed */
 	if (tq_tuple_lock_is_lost(way->call, &tq_lane_scan_slot(scan)->tts_tid))
 		return;
-	/* most have been told of since the range was read */
+	/* most positions have been published since the range was read */
 	if (!tq_dead_range_still(pass.entry.lane_id, pass.entry.priority, position,
 							 pass.entry.moment))
 		return;
@@ -252,7 +254,7 @@ suspect(TqLaneScanDirection *way, TqLaneScan *scan)
 }
 
 #ifdef TASKQ_DEBUG
-/* Say of a pending task that it is dead, which is wrong. */
+/* Test function: mark a pending task as dead, which is wrong. */
 Datum
 taskq_debug_dead(PG_FUNCTION_ARGS)
 {

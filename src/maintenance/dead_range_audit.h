@@ -1,6 +1,6 @@
 /*
  * dead_range_audit.h
- *		Looking whether what is known to be dead is dead.
+ *		Audit of dead ranges: do they contain claimable tasks?
  *
  * Copyright (c) 2026, the taskq developers
  */

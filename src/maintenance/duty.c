@@ -1,24 +1,24 @@
 /*
  * duty.c
- *		What happens by itself: dead workers, ended leases and time limits,
+ *		Background duties: dead workers, expired leases and time limits,
  *		deadlines.
  *
- * Retention is in retention.c and forget_worker.c, workers that are bound to a
- * connection are in bound_worker.c, what sessions wait for is in wake_turn.c,
- * how a task is taken back in reclaim.c.
+ * Retention is in retention.c and forget_worker.c, workers bound to a
+ * connection are in bound_worker.c, wake-ups of waiting sessions in
+ * wake_turn.c, and the reclaim of a task in reclaim.c.
  *
- * Each duty is a function that works in the current transaction on a
- * bounded number of tasks and says how many it acted on.  The background
- * worker calls tq_duty_turn, which runs those that are due, each batch in a
- * transaction of its own, and says when it wants to be called again.
- * taskq_run_reapers() runs one batch of each in the caller's transaction.
+ * Each duty is a function that works in the current transaction on a bounded
+ * number of tasks and returns the number processed.  The background worker
+ * calls tq_duty_turn, which runs the duties that are due, each batch in a
+ * transaction of its own, and returns when it must be called again.
+ * taskq_run_reapers() runs one batch of each duty in the caller's transaction.
  *
- * Every task is read anew and moved by tq_state_enter; one that has moved
- * meanwhile is left alone.
+ * Every task is read again and moved by tq_state_enter; a task that has
+ * changed in the meantime is skipped.
  *
- * When the running-task table of a database is incomplete (after a start, a
- * wipe, an overflow, the end of a prepared transaction) taskq.task is read
- * from end to end, which also completes the table.
+ * If the running-task table of a database is incomplete (after a start, a
+ * wipe, an overflow, the end of a prepared transaction), taskq.task is scanned
+ * completely, which also completes the table.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,6 +37,7 @@
 #include "base/guc.h"
 #include "base/spi.h"
 #include "base/srf.h"
+#include "cache/activation.h"
 #include "cache/role.h"
 #include "command/registration.h"
 #include "engine/call.h"
@@ -68,13 +69,13 @@
 
 #define BATCH 100                           /* tasks of one transaction */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
-#define CLOCK_AHEAD USECS_PER_MINUTE        /* is told */
-#define LANES_PAUSE (10 * USECS_PER_SEC)    /* after producers were busy */
+#define CLOCK_AHEAD USECS_PER_MINUTE        /* from here on logged */
+#define LANES_PAUSE (10 * USECS_PER_SEC)    /* after producers held the lock */
 #define AUDIT_BATCH 1000                    /* entries of the dispatch index */
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
 
-/* In the background worker: when each duty is due, dispatch clock. */
+/* In the background worker: when each duty is due, on the dispatch clock. */
 static TimestampTz liveness_due = 0;
 
 static TimestampTz deadline_due = 0;
@@ -82,7 +83,7 @@ static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
 static TimestampTz lanes_due = DT_NOEND;
 
-/* Where they are among what others are at. */
+/* Positions after tasks that other transactions are changing. */
 static TqSweep sweep_ends;
 
 static TqSweep sweep_orphans;
@@ -95,10 +96,10 @@ typedef struct Overdue
 	bool  busy;
 } Overdue;
 
-/* The earliest end of a running task, as of the last look. */
+/* The earliest end of a running task, as of the last scan. */
 static TimestampTz next_end = 0;
 
-/* A duty of this turn met an error; how long to wait after it. */
+/* A duty of this turn failed; the pause after it. */
 static bool turn_failed = false;
 
 static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
@@ -113,10 +114,10 @@ static TqStmt stmt_deadline = {
 	{TIMESTAMPTZOID, INT4OID, INT4OID}};
 
 /*
- * What the dispatch clock has shown before the start: the latest claim that
- * goes on, and the latest pending task that was due when it came, so that no
- * timer is set for it.  They are later than any created_at if the wall clock
- * has stepped forward and back.
+ * The latest reading of the dispatch clock before the start: the latest live
+ * claim, and the latest pending task that was due when it was submitted, for
+ * which no timer is set.  They can be later than any created_at if the wall
+ * clock has stepped forward and back.
  */
 static TqStmt stmt_newest = {
 	"SELECT greatest((SELECT created_at FROM taskq.task"
@@ -134,7 +135,9 @@ static TqStmt stmt_role_names = {
 	"UPDATE taskq.role r SET name = a.rolname"
 	"  FROM pg_roles a WHERE a.oid = r.oid AND a.rolname <> r.name"};
 
-/* Not those that taskq_activate() did not find: they may come yet. */
+/*
+ * Except roles that taskq_activate() did not find: they may be created later.
+ */
 static TqStmt stmt_roles_gone = {
 	"UPDATE taskq.role r SET gone = true"
 	" WHERE NOT r.gone AND r.oid <> (4294967295 - r.role_id)::oid"
@@ -156,7 +159,7 @@ static int64 duty_leaked(int limit);
 static bool  is_settled(void);
 static bool  end_at_deadline(TqCall *call, void *arg);
 
-/* Once, when the background worker has started. */
+/* Called once, when the background worker has started. */
 void
 tq_duty_start(void)
 {
@@ -182,7 +185,7 @@ tq_duty_start(void)
 	tq_dead_range_audit_start();
 }
 
-/* The dispatch clock goes on where it was, at least. */
+/* Let the dispatch clock continue at least from its last reading. */
 static void
 start_clock(TimestampTz at)
 {
@@ -192,17 +195,17 @@ start_clock(TimestampTz at)
 	if (ahead >= CLOCK_AHEAD)
 		ereport(
 			LOG,
-			(errmsg("taskq: the clock by which tasks are due is " INT64_FORMAT
-					" s ahead of the system's",
+			(errmsg("taskq: dispatch clock is " INT64_FORMAT
+					" s ahead of the system clock",
 					ahead / USECS_PER_SEC),
 			 errdetail(
-				 "The system's clock was set back since tasks were submitted or claimed.")));
+				 "The system clock has been set back since tasks were submitted or claimed.")));
 }
 
 /*
- * Do what is due, and say when to be called again (dispatch clock).  told is
- * the earliest time at which, as others said since the last turn, something
- * becomes due.
+ * Run what is due, and return when to be called again (dispatch clock). told
+ * is the earliest time at which something becomes due, as sessions have
+ * reported since the last turn.
  */
 TimestampTz
 tq_duty_turn(TimestampTz told)
@@ -211,7 +214,7 @@ tq_duty_turn(TimestampTz told)
 	TimestampTz next;
 
 	turn_failed = false;
-	/* an interval that has become shorter counts from now on */
+	/* apply a shortened interval immediately */
 	liveness_due =
 		Min(liveness_due, now + tq_guc_usecs(tq_guc_reaper_interval));
 	deadline_due =
@@ -226,11 +229,11 @@ tq_duty_turn(TimestampTz told)
 	tq_wake_turn_run(told);
 	tend_bound();
 	if (!tq_running_complete() || next_end <= now)
-		while (turn_of("ends", duty_ends, BATCH))
+		while (turn_of("expired leases", duty_ends, BATCH))
 			;
 	if (now >= timers_due)
 	{
-		while (turn_of("timers", tq_step_timer_run, BATCH))
+		while (turn_of("workflow timers", tq_step_timer_run, BATCH))
 			;
 		timers_due = Min(tq_step_timer_next(),
 						 now + tq_guc_usecs(tq_guc_deadline_interval));
@@ -242,15 +245,15 @@ tq_duty_turn(TimestampTz told)
 		while (turn_of("silent workers", duty_silent, BATCH))
 			;
 		do
-			(void) turn_of("orphans", duty_orphans, BATCH);
+			(void) turn_of("tasks of dead workers", duty_orphans, BATCH);
 		while (!turn_failed && sweep_orphans.more);
-		(void) turn_of("numbers", tq_finished_count, 1);
+		(void) turn_of("finished counts", tq_finished_count, 1);
 		liveness_due = now + tq_guc_usecs(tq_guc_reaper_interval);
 	}
 	if (now >= deadline_due)
 	{
 		do
-			(void) turn_of("deadline", duty_deadline, BATCH);
+			(void) turn_of("deadlines", duty_deadline, BATCH);
 		while (!turn_failed && sweep_deadlines.more);
 		deadline_due = now + tq_guc_usecs(tq_guc_deadline_interval);
 	}
@@ -261,7 +264,8 @@ tq_duty_turn(TimestampTz told)
 	run_lanes(now);
 
 	if (tq_dead_range_audit_due(now))
-		(void) turn_of("audit", tq_dead_range_audit_slice, AUDIT_BATCH);
+		(void) turn_of("dead range audit", tq_dead_range_audit_slice,
+					   AUDIT_BATCH);
 
 	tq_wake_turn_tend();
 	next = Min(Min(liveness_due, deadline_due), retention_due);
@@ -278,13 +282,13 @@ tq_duty_turn(TimestampTz told)
 	return Min(next, tq_wake_turn_next());
 }
 
-/* Remove what is no longer kept. */
+/* Remove what has exceeded its retention. */
 static void
 run_retention(TimestampTz now)
 {
 	(void) turn_of("role names", duty_role_names, 1);
 	(void) turn_of("shared memory", duty_leaked, 1);
-	while (turn_of("signs", tq_liveness_clean, tq_guc_retention_batch))
+	while (turn_of("heartbeats", tq_liveness_clean, tq_guc_retention_batch))
 		;
 	if (tq_guc_retention > 0)
 	{
@@ -294,13 +298,14 @@ run_retention(TimestampTz now)
 		while (turn_of("workflows", tq_expire_run, tq_guc_retention_batch))
 			;
 		(void) turn_of("rotation", tq_retention_rotate, 1);
-		while (turn_of("large", tq_retention_large, tq_guc_retention_batch))
+		while (turn_of("large values", tq_retention_large,
+					   tq_guc_retention_batch))
 			;
 		do
 			(void) turn_of("keys", tq_retention_keys, tq_guc_retention_batch);
 		while (!turn_failed && tq_retention_more_keys());
 		do
-			(void) turn_of("workers", tq_forget_worker_batch,
+			(void) turn_of("ended workers", tq_forget_worker_batch,
 						   tq_guc_retention_batch);
 		while (!turn_failed && tq_forget_worker_more());
 	}
@@ -308,7 +313,7 @@ run_retention(TimestampTz now)
 	retention_due = now + (int64) tq_guc_retention_interval * USECS_PER_SEC;
 }
 
-/* Remove sets of tags that no task has. */
+/* Remove sets of tags without live tasks. */
 static void
 run_lanes(TimestampTz now)
 {
@@ -316,15 +321,15 @@ run_lanes(TimestampTz now)
 		lanes_due = now;
 	if (now >= lanes_due)
 	{
-		while (turn_of("lanes", tq_forget_lane_batch, BATCH))
+		while (turn_of("sets of tags", tq_forget_lane_batch, BATCH))
 			;
 		lanes_due = tq_forget_lane_was_busy() ? now + LANES_PAUSE : DT_NOEND;
 	}
 }
 
 /*
- * One batch of a duty; true when there may be more to do.  Batches are short
- * (some 20 ms), and before each one comes what must not wait for them.
+ * One batch of a duty; true if there may be more to do.  Batches are short
+ * (some 20 ms), and urgent work is done before each one.
  */
 static bool
 turn_of(const char *what, TqDuty duty, int limit)
@@ -334,7 +339,9 @@ turn_of(const char *what, TqDuty duty, int limit)
 	return try_duty(what, duty, limit);
 }
 
-/* Workers whose connection is gone, and at once the tasks that they held. */
+/*
+ * Workers whose session has ended, and immediately the tasks that they held.
+ */
 static void
 tend_bound(void)
 {
@@ -345,18 +352,19 @@ tend_bound(void)
 	turn_failed = false;
 	while (try_duty("bound workers", tq_bound_worker_end_gone, BATCH))
 		;
-	/* after a start or a wipe the tasks are still to be found */
-	while (!tq_running_complete() && try_duty("ends", duty_ends, BATCH))
+	/* after a start or a wipe, find the running tasks first */
+	while (!tq_running_complete() &&
+		   try_duty("expired leases", duty_ends, BATCH))
 		;
 	do
-		(void) try_duty("orphans", duty_orphans, BATCH);
+		(void) try_duty("tasks of dead workers", duty_orphans, BATCH);
 	while (!turn_failed && sweep_orphans.more);
 	if (turn_failed)
 		tq_bound_worker_failed();
 	turn_failed |= failed;
 }
 
-/* An error ends this duty's turn, not the others'. */
+/* An error ends the turn of this duty, not of the others. */
 static bool
 try_duty(const char *what, TqDuty duty, int limit)
 {
@@ -367,7 +375,8 @@ try_duty(const char *what, TqDuty duty, int limit)
 }
 
 /*
- * taskq_run_reapers(): one batch of each duty in this transaction.
+ * taskq_run_reapers(): one batch of each duty in this transaction, and none in
+ * a copy that has not been activated.
  */
 Datum
 taskq_run_reapers(PG_FUNCTION_ARGS)
@@ -377,7 +386,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		const char *name;
 		TqDuty      duty;
 		int         limit;
-		bool        removes; /* finished tasks, and what belongs to them */
+		bool        removes; /* finished tasks and their rows */
 	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},
 				  {"bound", tq_bound_worker_end_gone, 10 * BATCH, false},
 				  {"liveness", duty_silent, 10 * BATCH, false},
@@ -394,11 +403,20 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"workers", tq_forget_worker_batch, 10 * BATCH, true},
 				  {"lanes", tq_forget_lane_batch, BATCH, false}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool           active;
 
 	tq_srf_begin(fcinfo);
 	PreventCommandIfReadOnly("taskq_run_reapers()");
 	tq_queue_refresh();
 	tq_role_require_all(TQ_RIGHT_MANAGE);
+	active = tq_activation_allows_duties();
+	if (!active)
+		ereport(
+			NOTICE,
+			(errmsg(
+				 "taskq_run_reapers() does nothing, because this database is a copy that has not been activated"),
+			 errhint(
+				 "Background processing is disabled until a superuser calls taskq_activate().")));
 	for (int i = 0; i < lengthof(duties); i++)
 	{
 		Datum values[2];
@@ -407,14 +425,16 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		if (duties[i].removes && tq_guc_retention == 0)
 			continue;
 		values[0] = CStringGetTextDatum(duties[i].name);
-		values[1] = Int64GetDatum(duties[i].duty(duties[i].limit));
+		values[1] =
+			Int64GetDatum(active ? duties[i].duty(duties[i].limit) : 0);
 		tq_srf_add(result, values, nulls);
 	}
-	(void) tq_finished_count(1);
+	if (active)
+		(void) tq_finished_count(1);
 	return (Datum) 0;
 }
 
-/* Workers that were silent for too long are dead. */
+/* Declare workers dead that have sent no heartbeat for too long. */
 static int64
 duty_silent(int limit)
 {
@@ -431,7 +451,7 @@ duty_silent(int limit)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	rows = tq_spi_list_int4(&stmt_active, NULL, &active);
 
-	/* After a start or a wipe: a full threshold of time for everybody. */
+	/* after a start or a wipe, give every worker a full threshold of time */
 	for (uint64 i = 0; i < rows; i++)
 	{
 		int64 last_seen;
@@ -447,7 +467,7 @@ duty_silent(int limit)
 			continue;
 		if (tq_registration_end_if_free(slots[i].worker_id, TQ_WORKER_DEAD))
 			acted++;
-		/* else a transaction is changing it, which is not waited for */
+		/* else a transaction is changing the row; do not wait for it */
 		else if (!tq_liveness_is_registered(slots[i].worker_id))
 			tq_heartbeat_remove(slots[i].worker_id);
 	}
@@ -477,7 +497,7 @@ duty_silent_by_rows(int limit)
 	return acted;
 }
 
-/* Tasks held by workers that are dead or have left go back. */
+/* Reclaim tasks held by workers that are dead or have left. */
 static int64
 duty_orphans(int limit)
 {
@@ -511,7 +531,7 @@ duty_orphans(int limit)
 	return acted;
 }
 
-/* Leases and time limits that are over. */
+/* Expired leases and time limits. */
 static int64
 duty_ends(int limit)
 {
@@ -551,7 +571,7 @@ duty_ends(int limit)
 			tq_running_drop(&found[i]);
 	}
 	tq_call_end(&call);
-	/* only now: after an error the same tasks are looked at again */
+	/* only now: after an error the same tasks are processed again */
 	busy = tq_sweep_on(sweep, count >= limit && acted + left > 0, left, busy);
 	next_end = sweep->more ? now : next;
 	if (busy)
@@ -580,7 +600,7 @@ duty_deadline(int limit)
 		Overdue one = {ids[i]};
 		TqTask  task;
 
-		/* the end of the one before may have moved this one */
+		/* moving an earlier task may have moved this one */
 		tq_snapshot_renew();
 		if (tq_row_find(&call, ids[i], &task) &&
 			(tq_step_is(&task)
@@ -613,14 +633,14 @@ end_at_deadline(TqCall *call, void *arg)
 		return false;
 	move.to = TQ_STATE_DEAD;
 	move.reason = TQ_REASON_DEADLINE;
-	move.wanted = "ended at its deadline";
+	move.wanted = "expire";
 	move.no_wait = true;
 	one->busy = !tq_key_try_task(call, queue, &task) ||
 				!tq_state_enter(call, queue, &task, &move);
 	return !one->busy;
 }
 
-/* Roles that were renamed. */
+/* Update the names of renamed roles. */
 static int64
 duty_role_names(int limit)
 {
@@ -638,7 +658,7 @@ duty_role_names(int limit)
 	return changed;
 }
 
-/* Entries of shared memory whose queue or worker is gone: all at once. */
+/* Free all entries of shared memory whose queue or worker is gone. */
 static int64
 duty_leaked(int limit)
 {
@@ -652,9 +672,9 @@ duty_leaked(int limit)
 }
 
 /*
- * May memory, which no roll-back mends, be told what this transaction sees?
- * It must see what was committed before memory was read, with a snapshot that
- * is taken after that, and nothing that it has done itself.
+ * May shared memory, which no rollback undoes, be changed by what this
+ * transaction sees?  Its snapshot must be taken after shared memory was read,
+ * and it must not have written anything itself.
  */
 static bool
 is_settled(void)

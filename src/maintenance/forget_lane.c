@@ -1,20 +1,20 @@
 /*
  * forget_lane.c
- *		Sets of tags that no live task has any more.
+ *		Removal of sets of tags without live tasks.
  *
- * A lane is removed under the lock that keeps insertions into taskq.task out
- * (tq_queue_lock_insertions): a producer that comes later reads the
- * announcement when it gets that lock, and makes the lane anew.  Since every
- * producer waits for the lock, it is asked for in one short try, and held for
- * a moment: which lanes are empty is looked up before, without it, and again
- * under it, in at most LOCKED_MS.
+ * A lane is removed under the lock that blocks insertions into taskq.task
+ * (tq_queue_lock_insertions): a producer that gets the lock later processes
+ * the announcement and creates the lane again.  Since every producer waits for
+ * the lock, one short attempt is made to acquire it, and it is held briefly:
+ * empty lanes are found before, without the lock, and checked again under it,
+ * for at most LOCKED_MS.
  *
- * Queues with few lanes are left alone.  Their lanes are used again, and each
- * lane that is made anew makes all sessions read their queues again.
+ * Queues with few lanes are skipped: their lanes are reused, and each lane
+ * that is created again makes all sessions read their queues again.
  *
- * Without a row means: the first entries of the dispatch index that the lane
- * has lead to none that the snapshot sees.  A lane with more than ENTRIES dead
- * entries is left until vacuum has been there.
+ * A lane is empty if its first entries in the dispatch index lead to no row
+ * that the snapshot sees.  A lane with more than ENTRIES dead entries is left
+ * until vacuum has removed them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -38,7 +38,7 @@
 #include "store/snapshot.h"
 
 #define FEW (tq_guc_max_lanes / 10) /* lanes of a queue */
-#define ENTRIES 1000                /* of a lane that are looked at */
+#define ENTRIES 1000                /* of a lane that are checked */
 #define LOCKED_MS 50
 
 static TqStmt stmt_lanes = {
@@ -57,7 +57,7 @@ static int64 find_empty(TqCall *call, int64 *lanes, int64 count, int64 limit,
 static bool  is_empty(Relation table, Relation index, int64 lane_id);
 static int64 forget(const int64 *lanes, int64 count);
 
-/* Up to limit lanes, in the current transaction; returns how many. */
+/* Remove up to limit lanes in the current transaction; returns the number. */
 int64
 tq_forget_lane_batch(int limit)
 {
@@ -68,7 +68,7 @@ tq_forget_lane_batch(int limit)
 	TqCall call;
 
 	was_busy = false;
-	/* taskq_run_reapers(): nobody knows how long the lock would be held */
+	/* taskq_run_reapers(): the lock might be held for an unknown time */
 	if (IsTransactionBlock() || IsolationUsesXactSnapshot())
 		return 0;
 	tq_call_begin(&call, "taskq duties");
@@ -87,14 +87,14 @@ tq_forget_lane_batch(int limit)
 	return removed;
 }
 
-/* Were there empty lanes that others kept from being removed? */
+/* Were there empty lanes whose removal other transactions prevented? */
 bool
 tq_forget_lane_was_busy(void)
 {
 	return was_busy;
 }
 
-/* Keep those that are empty, and say how many; until then, monotonic clock. */
+/* Keep the empty lanes and return their number; stop at until (monotonic). */
 static int64
 find_empty(TqCall *call, int64 *lanes, int64 count, int64 limit, int64 until)
 {

@@ -1,6 +1,6 @@
 /*
  * forget_lane.h
- *		Sets of tags that no live task has any more.
+ *		Removal of sets of tags without live tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,27 +1,28 @@
 /*
  * forget_worker.c
- *		Rows of workers that nothing refers to any more.
+ *		Removal of unreferenced rows of workers.
  *
- * Tasks and changes of states name their worker by its number.  A registration
- * that has ended for as long as taskq.retention, and a label that was not used
- * for two hours, go when none of these refers to them:
+ * Tasks and changes of states reference their worker by number.  A
+ * registration that ended longer ago than taskq.retention, and a label that
+ * has not been used for two hours, are removed when none of these references
+ * them:
  *
- * - a live task: only running ones have a worker.
+ * - a live task: only running tasks have a worker.
  * - a task in archive_keep: there is an index on the worker.
- * - a task in a rotating leaf, or a change of a state: there is none, since it
- *	 would cost every finish.  But all that these leaves hold of a worker came
- *	 before its end, or within two hours of the time in its label, and they are
- *	 emptied in the order of time.  So nothing in them refers to a worker whose
- *	 last use was two hours before the oldest row there.
- * - a task or a change that cannot be seen yet: its transaction began before
+ * - a task in a rotating leaf, or a change of a state: there is no index, as
+ *	 it would slow every finish.  But all references to a worker in these
+ *	 leaves date from before its end, or within two hours of the time in its
+ *	 label, and the leaves are emptied in the order of time.  So they do not
+ *	 reference a worker whose last use was two hours before their oldest row.
+ * - a task or a change that is not visible yet: its transaction began before
  *	 the worker's end, or found the label in use.  So the last use must be two
  *	 hours before the oldest transaction began.
  *
- * A label's row tells, to the hour, when it was last used to claim
- * (engine/worker.c), and here of those that hold tasks that they are used.
+ * The row of a label has the hour in which it last claimed (engine/worker.c);
+ * this file updates it for labels that hold tasks.
  *
- * Rows are gone through in the order of their numbers, a batch at a time,
- * going on where the last batch ended.
+ * Rows are processed in the order of their numbers, in batches, each of which
+ * continues where the last one ended.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -62,14 +63,14 @@ static TqStmt stmt_use_labels = {
 	USE_LABELS "$3) FOR UPDATE SKIP LOCKED)",
 	{TIMESTAMPTZOID, TIMESTAMPTZOID, INT4ARRAYOID}};
 
-/* Where the running-task table may miss some. */
+/* If the running-task table may be incomplete. */
 static TqStmt stmt_use_labels_of_all = {
 	USE_LABELS "ARRAY(SELECT t.worker_id FROM taskq.task t"
 			   "       WHERE t.state = " TQ_SQL_STATE_RUNNING "))"
 			   " FOR UPDATE SKIP LOCKED)",
 	{TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
-/* Who has locked a label uses it. */
+/* A transaction that has locked a label uses it. */
 static TqStmt stmt_forget = {
 	"WITH old AS MATERIALIZED (SELECT w.worker_id FROM taskq.worker w"
 	"   WHERE w.worker_id > $1 AND w.state <> " TQ_SQL_WORKER_ACTIVE
@@ -96,7 +97,7 @@ static TqStmt stmt_forget = {
 	"  FROM looked l LEFT JOIN gone g ON true",
 	{INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
 
-/* The next batch begins behind this number. */
+/* The next batch begins after this number. */
 static int32 forget_after = 0;
 
 static void        use_labels(TimestampTz now);
@@ -144,7 +145,7 @@ tq_forget_worker_more(void)
 	return forget_after != 0;
 }
 
-/* Labels that hold tasks are in use. */
+/* Labels that hold tasks are in use: update their rows. */
 static void
 use_labels(TimestampTz now)
 {

@@ -1,6 +1,6 @@
 /*
  * forget_worker.h
- *		Rows of workers that nothing refers to any more.
+ *		Removal of unreferenced rows of workers.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,15 +2,15 @@
  * notify.c
  *		NOTIFY for queues with option notify.
  *
- * Producers raise the queue's flag in shared memory (shared/notify_flag.c)
- * when they have committed; the background worker sends the NOTIFY, in a
+ * After their commit, producers raise the queue's flag in shared memory
+ * (shared/notify_flag.c).  The background worker sends the NOTIFY in a
  * transaction of its own, at most one for each queue in NOTIFY_PAUSE.  So a
- * NOTIFY says that something became claimable since the last one, not how
- * much, and no commit of a producer waits for the lock that orders commits
+ * NOTIFY means that some task has become claimable since the last one, not how
+ * many, and no commit of a producer waits for the lock that orders commits
  * with NOTIFY.
  *
- * A flag stays raised while the pause lasts: a session that raises it
- * meanwhile need not wake the worker.
+ * A flag stays raised during the pause, so a session that raises it then need
+ * not wake the worker.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -28,30 +28,30 @@
 #include "maintenance/notify.h"
 #include "shared/notify_flag.h"
 
-/* Between two NOTIFYs of a queue. */
+/* Minimum time between two NOTIFYs of a queue. */
 #define NOTIFY_PAUSE INT64CONST(50000)
 
-/* A queue with the option. */
+/* A queue with the option set. */
 typedef struct Channel
 {
 	int32       queue_id;
-	bool        raised; /* to be sent */
-	bool        sent;   /* in the transaction at work */
+	bool        raised; /* must be sent */
+	bool        sent;   /* in the current transaction */
 	TimestampTz last;   /* dispatch clock */
 	char        name[NAMEDATALEN];
 } Channel;
 
-/* In the background worker, sorted by queue; kept until it ends. */
+/* In the background worker, sorted by queue; kept until it exits. */
 static Channel *channels = NULL;
 static int      channel_count = 0;
 static uint64   channels_generation = 0;
 
-/* All queues have a flag. */
+/* Every queue has a flag. */
 static bool complete = false;
 
 /*
- * What is longer than a channel's name may be is told by its hash.  An
- * option of a queue counts before that of queue '*'.
+ * A name that is too long for a channel is replaced by its hash.  The queue's
+ * option overrides the one of queue '*'.
  */
 static TqStmt stmt_channels = {
 	"SELECT q.queue_id,"
@@ -67,7 +67,7 @@ static bool     is_known(void);
 static void     read_channels(void);
 static Channel *find(Channel *among, int count, int32 queue_id);
 
-/* Once, when the worker has started. */
+/* Called once, when the worker has started. */
 void
 tq_notify_start(void)
 {
@@ -75,7 +75,7 @@ tq_notify_start(void)
 	complete = false;
 }
 
-/* Is there something to send, or to read, now? */
+/* Is there a NOTIFY to send now, or must the channels be read again? */
 bool
 tq_notify_is_due(void)
 {
@@ -99,7 +99,7 @@ tq_notify_is_due(void)
 	return false;
 }
 
-/* A duty: send what is due, in the current transaction. */
+/* A duty: send the NOTIFYs that are due, in the current transaction. */
 int64
 tq_notify_send(int limit)
 {
@@ -120,12 +120,12 @@ tq_notify_send(int limit)
 		channel->sent = true;
 		TQ_FAULT_POINT("notify_send");
 	}
-	return 0; /* nothing that would be worth a line in the log */
+	return 0; /* nothing to log */
 }
 
 /*
- * The transaction is over.  Returns when there is more to send (dispatch
- * clock); what was not sent is sent then.
+ * The transaction has ended.  Returns when there is more to send (dispatch
+ * clock), including what was not committed.
  */
 TimestampTz
 tq_notify_sent(bool committed)
@@ -149,7 +149,7 @@ tq_notify_sent(bool committed)
 	return next;
 }
 
-/* Are the queues known as they are now, and their flags where they were? */
+/* Are the channels and the positions of their flags up to date? */
 static bool
 is_known(void)
 {
@@ -194,7 +194,7 @@ read_channels(void)
 		pfree(before);
 }
 
-/* A channel begins with the number that channels are sorted by. */
+/* A Channel begins with its sort key, the number of the queue. */
 static Channel *
 find(Channel *among, int count, int32 queue_id)
 {

@@ -1,12 +1,12 @@
 /*
  * orphan.c
- *		Running tasks whose worker is dead or has left.
+ *		Running tasks whose worker is dead or has deregistered.
  *
- * Workers that have ended are kept as rows for long, and there may be any
- * number; those that hold running tasks are few.  So it begins with the tasks:
- * shared/running.c knows who holds them, and the rows of these workers, found
- * by their numbers, say who has ended.  Where it may miss some, taskq.task is
- * read from end to end.
+ * Rows of ended workers are kept for a long time, and there may be any number
+ * of them, but few of them hold running tasks.  So the search begins with the
+ * tasks: shared/running.c knows which workers hold them, and the rows of these
+ * workers, found by number, say which have ended.  If shared/running.c may be
+ * incomplete, taskq.task is scanned.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -40,8 +40,8 @@ static int keep_ended(int32 *workers, int count);
 static int find_in_table(int passed, TqRunning *found, int max);
 
 /*
- * Up to max of them, after as many as are passed over.  They are hints: each
- * is looked at again before anything is done to it.
+ * Find up to max tasks, after the first "passed" ones.  They are hints: each
+ * is checked again before it is changed.
  */
 int
 tq_orphan_find(int passed, TqRunning *found, int max)
@@ -50,7 +50,7 @@ tq_orphan_find(int passed, TqRunning *found, int max)
 								 : find_in_table(passed, found, max);
 }
 
-/* Who holds these tasks, sorted, each once. */
+/* The workers that hold these tasks, sorted, without duplicates. */
 int
 tq_orphan_holders(const TqRunning *all, int count, int32 **workers)
 {
@@ -91,7 +91,7 @@ find_in_registry(int passed, TqRunning *found, int max)
 	return count;
 }
 
-/* Those of the workers that have ended; the others are taken out. */
+/* Keep only the workers that have ended. */
 static int
 keep_ended(int32 *workers, int count)
 {
@@ -115,7 +115,7 @@ keep_ended(int32 *workers, int count)
 	return rows;
 }
 
-/* By rising id. */
+/* In ascending order of ids. */
 static int
 find_in_table(int passed, TqRunning *found, int max)
 {

@@ -1,6 +1,6 @@
 /*
  * orphan.h
- *		Running tasks whose worker is dead or has left.
+ *		Running tasks whose worker is dead or has deregistered.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,22 +1,22 @@
 /*
  * retention.c
- *		Removing what is no longer kept.
+ *		Removal of what has exceeded its retention.
  *
- * The rotating leaves of the archive hold the finished tasks that live as
- * long as taskq.retention says.  One leaf is filled for a fourteenth of that
- * time; then the next one that is empty is.  A leaf whose newest row is old
- * enough is truncated: one operation, whatever its size, and no dead rows.
- * The truncation waits at most 100 ms for its lock and else leaves it for
- * the next turn, since everybody who finishes a task may stand behind it.
- * The leaf of taskq.transition with the same number goes with it.
- * A transaction that still inserts into a leaf which is no longer the
- * current one does no harm: what it wrote makes the leaf young again.
+ * The rotating leaves of the archive contain the finished tasks that are kept
+ * for taskq.retention.  One leaf is filled for a fourteenth of that time, then
+ * the next empty one.  A leaf whose newest row is old enough is truncated: one
+ * operation of constant cost, which leaves no dead rows.  The truncation waits
+ * at most 100 ms for its lock and is otherwise left to the next turn, since
+ * all transactions that finish a task may queue behind it.  The leaf of
+ * taskq.transition with the same number is truncated with it.  A transaction
+ * that still inserts into a leaf that is no longer current is harmless: its
+ * row makes the leaf young again.
  *
- * archive_keep is emptied row by row, by expires_at.
+ * archive_keep is emptied row by row, in the order of expires_at.
  *
- * Rows of taskq.large whose task is gone are swept in the order of ids,
- * going on where the last sweep ended.  Rows of workers are in
- * forget_worker.c, instances of workflows in flow/run/expire.c.
+ * Rows of taskq.large without a task are removed in the order of ids, each
+ * sweep continuing where the last one ended.  Rows of workers are removed in
+ * forget_worker.c, workflow instances in flow/run/expire.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,11 +36,12 @@
 #include "cache/queue.h"
 #include "maintenance/retention.h"
 #include "query/finished_count.h"
+#include "shared/leaf_change.h"
 #include "xact/metric_note.h"
 
 #define LOCK_TIMEOUT_MS 100
 #define COUNT_TIMEOUT_MS 1000
-#define ROTATIONS 14 /* leaves filled within one retention */
+#define ROTATIONS 14 /* leaves filled within one retention period */
 
 static TqStmt stmt_expired = {
 	"WITH gone AS (DELETE FROM taskq.archive_keep k"
@@ -106,19 +107,19 @@ static TqStmt stmt_keys = {
 	"          FROM looked l) n",
 	{INT4OID, TEXTOID, INT4OID}};
 
-/* The sweep of taskq.large goes on after this id. */
+/* The sweep of taskq.large continues after this id. */
 static int64 large_after = 0;
 
-/* And the one of taskq.key after this one. */
+/* The sweep of taskq.key continues after this key. */
 static int32 keys_after_queue = 0;
 static char  keys_after[TQ_MAX_KEY + 1] = "";
 
 static bool newest_in(int bucket, TimestampTz *newest);
-static bool settle_numbers(int bucket);
+static bool settle_numbers(void);
 static bool truncate_leaf(int bucket, TimestampTz before);
 static int  next_empty(int bucket);
 
-/* Kept tasks whose time is over, with their large parts. */
+/* Remove expired tasks from archive_keep, with their large values. */
 int64
 tq_retention_expired(int limit)
 {
@@ -127,7 +128,10 @@ tq_retention_expired(int limit)
 	int64  removed = 0;
 	uint64 rows;
 
-	/* a key_policy that makes dead tasks hold others comes before, or after */
+	/*
+	 * conflicts with a change to a key_policy for which dead tasks block
+	 * others
+	 */
 	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
 									RowExclusiveLock))
 		return 0;
@@ -144,13 +148,15 @@ tq_retention_expired(int limit)
 		removed += count;
 	}
 	tq_spi_leave(&spi);
+	if (removed > 0)
+		tq_leaf_change_note(TQ_LEAF_KEEP);
 	PopActiveSnapshot();
 	return removed;
 }
 
 /*
- * Truncate leaves that are old enough, and go on to the next leaf when the
- * current one was filled for long enough.  Returns how many leaves.
+ * Truncate leaves that are old enough, and switch to the next leaf if the
+ * current one has been filled for long enough.  Returns the number of leaves.
  */
 int64
 tq_retention_rotate(int limit)
@@ -181,8 +187,8 @@ tq_retention_rotate(int limit)
 		since = tq_spi_time(0, 1, 0);
 
 	/*
-	 * The first row waits for a task in the archive: a database that is being
-	 * restored brings its own.
+	 * insert the first row only when the archive contains a task: a database
+	 * being restored loads its own row
 	 */
 	if (has_row ? since <= now - span / ROTATIONS
 				: newest_in(current, &newest))
@@ -203,7 +209,7 @@ tq_retention_rotate(int limit)
 	return emptied;
 }
 
-/* Large parts whose task is gone. */
+/* Remove large values without a task. */
 int64
 tq_retention_large(int limit)
 {
@@ -228,9 +234,9 @@ tq_retention_large(int limit)
 }
 
 /*
- * Keys of which no task is live; whoever needs one again makes it.  That none
- * is live may change while we look, which does no harm: the lock is the
- * row's, and a row that has something to tell is left.
+ * Remove keys without live tasks; a session that needs a key again creates it.
+ * A key may get a task concurrently, which is harmless: the row is locked, and
+ * a row that carries information is kept.
  */
 int64
 tq_retention_keys(int limit)
@@ -253,14 +259,14 @@ tq_retention_keys(int limit)
 	return removed;
 }
 
-/* Has the last sweep of keys not come to their end? */
+/* Did the last sweep of keys end before the last key? */
 bool
 tq_retention_more_keys(void)
 {
 	return keys_after_queue != 0;
 }
 
-/* When the newest task of a leaf finished; false when it is empty. */
+/* When the newest task of a leaf finished; false if the leaf is empty. */
 static bool
 newest_in(int bucket, TimestampTz *newest)
 {
@@ -279,15 +285,15 @@ newest_in(int bucket, TimestampTz *newest)
 }
 
 /*
- * What is removed is counted for the metrics; false when somebody else goes
- * on counting.
+ * Add the rows to be removed to the metrics, but not while finished tasks are
+ * being counted; false if another transaction keeps counting.
  */
 static bool
-settle_numbers(int bucket)
+settle_numbers(void)
 {
 	int64 give_up = tq_clock_monotonic() + COUNT_TIMEOUT_MS * 1000;
 
-	while (tq_metric_ready() && !tq_finished_count_settle(bucket))
+	while (!tq_finished_count_settle())
 	{
 		if (tq_clock_monotonic() >= give_up)
 			return false;
@@ -298,7 +304,8 @@ settle_numbers(int bucket)
 }
 
 /*
- * Truncate a leaf, if its lock can be had soon and all in it is still old.
+ * Truncate a leaf, if its lock is available soon and all its rows are still
+ * old.
  */
 static bool
 truncate_leaf(int bucket, TimestampTz before)
@@ -314,8 +321,8 @@ truncate_leaf(int bucket, TimestampTz before)
 	history = get_relname_relid(name, tq_catalog()->schema);
 	if (!OidIsValid(history))
 		return false;
-	/* before the lock, behind which others may stand */
-	if (!settle_numbers(bucket))
+	/* before the lock, since other sessions may queue behind it */
+	if (!settle_numbers())
 		return false;
 	give_up = tq_clock_monotonic() + LOCK_TIMEOUT_MS * 1000;
 	while (!ConditionalLockRelationOid(tq_catalog()->leaf[bucket],
@@ -337,11 +344,12 @@ truncate_leaf(int bucket, TimestampTz before)
 	if (SPI_execute(text, false, 0) != SPI_OK_UTILITY)
 		elog(ERROR, "could not truncate a leaf of the archive");
 	tq_spi_leave(&spi);
+	tq_leaf_change_note(bucket);
 	tq_finished_count_cleaned(bucket);
 	return true;
 }
 
-/* The next empty leaf after this one; -1 when there is none. */
+/* The next empty leaf after this one; -1 if there is none. */
 static int
 next_empty(int bucket)
 {

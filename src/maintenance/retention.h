@@ -1,6 +1,6 @@
 /*
  * retention.h
- *		Removing what is no longer kept.
+ *		Removal of what has exceeded its retention.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,7 +9,10 @@
 
 #include "base/compat.h"
 
-/* Each in the current transaction, up to limit rows; returns how many. */
+/*
+ * Each works in the current transaction on up to limit rows; returns their
+ * number.
+ */
 extern int64 tq_retention_expired(int limit);
 extern int64 tq_retention_rotate(int limit);
 extern int64 tq_retention_large(int limit);

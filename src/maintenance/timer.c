@@ -1,18 +1,19 @@
 /*
  * timer.c
- *		What becomes due by itself: tasks, and the ends of pauses.
+ *		Due times of tasks, and ends of pauses.
  *
  * The background worker sleeps until the first task becomes due (the first
- * entry of the index on wake_at) or the first pause ends, and then tells
- * those who wait, as many as there are tasks, and raises notify flags.
+ * entry of the index on wake_at) or the first pause ends.  Then it wakes as
+ * many waiting sessions as there are due tasks, and raises notify flags.
  *
- * All that is due at told_until or before has been told; a turn tells what
- * lies between that and now.  Nothing is missed: a task that this turn's
- * snapshot does not show is committed later, when its time has come, and
- * then its commit tells; or its time is still to come, and then its commit
- * names it to the worker (tq_worker_directory_due).  A time so named may lie
- * before told_until, if the turn was faster than the commit: from there on
- * everything is told again, which wakes somebody for nothing at worst.
+ * Everything due at told_until or before has been announced; a turn announces
+ * what became due between that and now.  Nothing is missed: if this turn's
+ * snapshot does not show a task, its transaction commits later.  If the task
+ * is due by then, its commit wakes the sessions; if not, its commit reports
+ * the due time to the worker (tq_worker_directory_due).  A reported time may
+ * be before told_until, if the turn was faster than the commit.  Everything
+ * from there on is then announced again, which causes a superfluous wake-up at
+ * worst.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,16 +34,16 @@
 #include "shared/wake.h"
 #include "shared/worker_directory.h"
 
-/* When more become due at once, everybody is woken. */
+/* If more tasks become due at the same time, wake all sessions. */
 #define TELL_AT_ONCE 1000
 
 /* In the background worker; dispatch clock. */
 static TimestampTz told_until = 0;
-static TimestampTz named = DT_NOEND; /* by sessions, and not seen to yet */
-static TimestampTz next_task = DT_NOBEGIN; /* DT_NOBEGIN: not known */
+static TimestampTz named = DT_NOEND;       /* by sessions, not handled yet */
+static TimestampTz next_task = DT_NOBEGIN; /* DT_NOBEGIN: unknown */
 static TimestampTz next_pause_end = DT_NOEND;
 
-/* What is known of pauses is as of this announcement. */
+/* Pauses are known as of this announcement. */
 static uint64 pauses_generation = 0;
 
 static TqStmt stmt_due = {
@@ -67,8 +68,8 @@ static TimestampTz first_task(TimestampTz now);
 static void        tell_pauses(TimestampTz from, TimestampTz now);
 
 /*
- * Once, when the worker has started: what became due while there was none,
- * nobody has told.
+ * Called once, when the worker has started: nothing that became due before has
+ * been announced.
  */
 void
 tq_timer_start(void)
@@ -81,14 +82,14 @@ tq_timer_start(void)
 	tq_notify_flag_raise_all();
 }
 
-/* Sessions have named this time. */
+/* Sessions have reported this time. */
 void
 tq_timer_told(TimestampTz at)
 {
 	named = Min(named, at);
 }
 
-/* Is there something to tell now?  Also in the middle of a long turn. */
+/* Is there anything to announce now?  Also called within a long turn. */
 bool
 tq_timer_is_due(void)
 {
@@ -96,7 +97,7 @@ tq_timer_is_due(void)
 	return Min(tq_timer_next(), named) <= tq_clock_dispatch();
 }
 
-/* A duty: tell what has become due, and look when the next will. */
+/* A duty: announce what has become due, and find the next due time. */
 int64
 tq_timer_tell(int limit)
 {
@@ -114,21 +115,21 @@ tq_timer_tell(int limit)
 	next_task = first_task(now);
 	if (due || next_pause_end <= now || pauses_generation != generation)
 		tell_pauses(from, now);
-	pauses_generation = generation; /* as it was before the look */
+	pauses_generation = generation; /* as of before the queries */
 	PopActiveSnapshot();
 	told_until = now;
 	named = DT_NOEND;
-	return 0; /* nothing that would be worth a line in the log */
+	return 0; /* nothing to log */
 }
 
-/* When there will be something to tell. */
+/* When there will be something to announce. */
 TimestampTz
 tq_timer_next(void)
 {
 	return Min(next_task, next_pause_end);
 }
 
-/* Tasks that have become due. */
+/* Announce tasks that have become due. */
 static void
 tell_tasks(TimestampTz from, TimestampTz now)
 {
@@ -172,8 +173,8 @@ first_task(TimestampTz now)
 }
 
 /*
- * Pauses that have ended; and when the next one will.  After an error what
- * was known is still what is to be told.
+ * Announce pauses that have ended, and find the next end.  After an error the
+ * known end is kept, so it is announced later.
  */
 static void
 tell_pauses(TimestampTz from, TimestampTz now)

@@ -1,6 +1,6 @@
 /*
  * timer.h
- *		What becomes due by itself: tasks, and the ends of pauses.
+ *		Due times of tasks, and ends of pauses.
  *
  * Copyright (c) 2026, the taskq developers
  */

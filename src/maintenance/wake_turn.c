@@ -1,13 +1,13 @@
 /*
  * wake_turn.c
- *		In the background worker: who waits or listens is told in time.
+ *		Wake-ups of waiting and listening sessions by the background worker.
  *
- * Timers (timer.c) wake sessions that wait, NOTIFY (notify.c) those that
- * listen.  Neither must be late because a turn takes long: both are seen to
- * between any two batches of duties.  Nor because something else fails, a
- * duty or the other of the two: each has a pause of its own after an error.
- * Until that is over it is not tried, however often the worker is woken, and
- * nothing is forgotten: what was not told stays to be told.
+ * Timers (timer.c) wake sessions that wait, NOTIFY (notify.c) sessions that
+ * listen.  A long turn must not delay either, so both run between any two
+ * batches of duties.  Nor must a failure of a duty, or of the other one: each
+ * has its own pause after an error.  Until the pause has ended it is not run,
+ * however often the worker is woken, and nothing is forgotten: what was not
+ * announced is announced later.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@ typedef struct Teller
 	const char *what;
 	TqDuty      tell;
 	int64       pause; /* after the next error */
-	TimestampTz again; /* after the last one: not before; dispatch clock */
+	TimestampTz again; /* end of the pause after an error; dispatch clock */
 } Teller;
 
 static Teller timers = {"timers", tq_timer_tell};
@@ -37,7 +37,7 @@ static void reset(Teller *teller);
 static bool may_try(const Teller *teller);
 static bool try_to_tell(Teller *teller);
 
-/* Once, when the worker has started. */
+/* Called once, when the worker has started. */
 void
 tq_wake_turn_start(void)
 {
@@ -49,8 +49,8 @@ tq_wake_turn_start(void)
 }
 
 /*
- * A turn begins; sessions have named this time.  Timers are looked at in any
- * case: what they know of pauses may have changed.
+ * A turn begins; sessions have reported this time.  Timers run in any case,
+ * since pauses may have changed.
  */
 void
 tq_wake_turn_run(TimestampTz told)
@@ -60,7 +60,7 @@ tq_wake_turn_run(TimestampTz told)
 		(void) try_to_tell(&timers);
 }
 
-/* Tell what there is to tell now.  Also in the middle of a long turn. */
+/* Announce what is due now.  Also called within a long turn. */
 void
 tq_wake_turn_tend(void)
 {
@@ -71,7 +71,7 @@ tq_wake_turn_tend(void)
 			tq_notify_sent(!tq_notify_is_due() || try_to_tell(&notify));
 }
 
-/* When there will be something to tell. */
+/* When there will be something to announce. */
 TimestampTz
 tq_wake_turn_next(void)
 {
@@ -92,7 +92,7 @@ may_try(const Teller *teller)
 	return teller->again <= tq_clock_dispatch();
 }
 
-/* False: it met an error, and pauses. */
+/* Returns false after an error, which begins a pause. */
 static bool
 try_to_tell(Teller *teller)
 {

@@ -1,6 +1,6 @@
 /*
  * wake_turn.h
- *		In the background worker: who waits or listens is told in time.
+ *		Wake-ups of waiting and listening sessions by the background worker.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,7 +11,7 @@
 
 #include "datatype/timestamp.h"
 
-/* outside a transaction */
+/* called outside a transaction */
 extern void        tq_wake_turn_start(void);
 extern void        tq_wake_turn_run(TimestampTz told);
 extern void        tq_wake_turn_tend(void);

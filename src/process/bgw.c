@@ -2,22 +2,22 @@
  * bgw.c
  *		The background worker of one database.
  *
- * It enters itself into the worker directory, connects, looks whether it is
- * wanted, and then does the database's duties, turn by turn.  Between two
- * turns it sleeps until the time the last turn named, until a session wakes
- * it, or for a minute.  At the start of each turn it looks again: when the
- * extension is gone, or the database has become a template or lets nobody in,
- * it leaves.
+ * The worker enters itself into the worker directory, connects, checks whether
+ * it is wanted, and then performs the duties of the database, turn by turn.
+ * Between two turns it sleeps until the time that the last turn returned,
+ * until a session wakes it, or for a minute.  It checks again at the start of
+ * each turn, and exits if the extension is gone, if the database has become a
+ * template, or if the database does not allow connections.
  *
- * Signals.  SIGTERM ends it at once: quietly while it sleeps, by the
- * server's own die() while it works.  SIGINT cancels a turn: that is how a
- * command that waits for this process to leave makes a long turn short, and
- * what pg_cancel_backend does.
+ * Signals.  SIGTERM ends the worker immediately: quietly while it sleeps, by
+ * the server's own die() while it works.  SIGINT cancels a turn: a command
+ * that waits for this process to exit uses it to shorten a long turn, and
+ * pg_cancel_backend sends it.
  *
- * An error in a turn is logged, and the next turn comes after a pause of one
- * second, twice as long after each further error, a minute at most.
+ * An error in a turn is logged, and the next turn starts after a pause of one
+ * second, which doubles with each further error up to a minute.
  *
- * Memory: each turn works in a context of its own, reset afterwards.
+ * Memory: each turn works in its own context, which is reset afterwards.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -52,12 +52,12 @@
 #define PAUSE_FIRST 1000          /* ms, after an error */
 #define PAUSE_CEILING (60 * 1000) /* ms */
 
-/* What a turn found out. */
+/* State and results of turns. */
 typedef struct Turn
 {
 	bool        established; /* kept from turn to turn */
 	bool        started;     /* kept from turn to turn */
-	TimestampTz told; /* kept until a turn has seen to it; dispatch clock */
+	TimestampTz told; /* kept until a turn has handled it; dispatch clock */
 	bool        wanted;
 	TimestampTz next; /* dispatch clock */
 } Turn;
@@ -65,7 +65,7 @@ typedef struct Turn
 static volatile sig_atomic_t stop_requested = false;
 static volatile sig_atomic_t working = false;
 
-/* For messages; lives as long as the process. */
+/* For messages; valid for the lifetime of the process. */
 static char database_name[NAMEDATALEN] = "";
 
 static void work_end(void);
@@ -115,7 +115,7 @@ tq_bgw_signals(void)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, handle_stop);
 
-	/* Until the first turn there is nothing that could be cancelled. */
+	/* Before the first turn there is nothing to cancel. */
 	pqsignal(SIGINT, SIG_IGN);
 }
 
@@ -127,8 +127,8 @@ tq_bgw_stopping(void)
 }
 
 /*
- * From here to work_end SIGTERM ends the process wherever it is next
- * ready for it.
+ * From here to work_end SIGTERM ends the process at the next check for
+ * interrupts.
  */
 static void
 work_begin(void)
@@ -136,7 +136,7 @@ work_begin(void)
 	working = true;
 	if (stop_requested)
 	{
-		/* It came before, when nobody was there to end the work. */
+		/* SIGTERM came before work_begin, when die() could not handle it. */
 		working = false;
 		proc_exit(1);
 	}
@@ -149,8 +149,8 @@ work_end(void)
 }
 
 /*
- * Do a piece of work, outside a transaction, in the current memory context.
- * An error is logged, its transaction aborted; then false.
+ * Run work outside a transaction, in the current memory context.  After an
+ * error, log it, abort the transaction and return false.
  */
 bool
 tq_bgw_try(TqBgwWork work, void *arg)
@@ -158,7 +158,7 @@ tq_bgw_try(TqBgwWork work, void *arg)
 	MemoryContext before = CurrentMemoryContext;
 	volatile bool done = false;
 
-	/* A cancellation of what is over already. */
+	/* ignore a cancel of earlier work */
 	QueryCancelPending = false;
 	work_begin();
 	PG_TRY();
@@ -189,7 +189,7 @@ tq_bgw_reload(void)
 	}
 }
 
-/* Sleep, at most so long; a latch, a signal or nothing ends it. */
+/* Sleep for at most ms; a latch or a signal ends the sleep earlier. */
 void
 tq_bgw_sleep(int64 ms)
 {
@@ -214,7 +214,10 @@ handle_stop(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
-/* An exit that nobody announced; a no-op after one that was. */
+/*
+ * Detach at an exit without a reason given; no effect after
+ * tq_worker_directory_detach.
+ */
 static void
 detach_at_exit(int code, Datum arg)
 {
@@ -234,8 +237,8 @@ connect_to(Oid dboid)
 }
 
 /*
- * Whatever ALTER DATABASE and ALTER ROLE set for ordinary sessions, this one
- * has settings that its work can rely on.
+ * Override what ALTER DATABASE and ALTER ROLE set for ordinary sessions, so
+ * that the work can rely on its settings.
  */
 static void
 settle(void)
@@ -258,7 +261,7 @@ settle(void)
 
 	for (int i = 0; i < lengthof(settings); i++)
 	{
-		/* Not every server version has them all. */
+		/* not every server version has all of them */
 		if (GetConfigOption(settings[i][0], true, false) != NULL)
 			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
 							PGC_S_OVERRIDE);
@@ -290,7 +293,7 @@ work_until_told(void)
 		MemoryContextSwitchTo(turn_context);
 		if (tq_clock_dispatch() < paused_until && !tq_worker_directory_asked())
 		{
-			/* The server's barriers must be answered also in a pause. */
+			/* process the server's barriers during a pause, too */
 			(void) tq_bgw_try(NULL, NULL);
 			turn.next = paused_until;
 		}
@@ -331,7 +334,7 @@ work_until_told(void)
 }
 
 /*
- * One turn: look whether the worker is wanted, do what is due.
+ * One turn: check whether the worker is wanted, and perform what is due.
  */
 static void
 take_turn(void *arg)
@@ -342,7 +345,7 @@ take_turn(void *arg)
 	told = tq_worker_directory_turn_begin();
 	turn->told = Min(turn->told, told);
 	SetCurrentStatementStartTimestamp();
-	pgstat_report_activity(STATE_RUNNING, "taskq: looking for work");
+	pgstat_report_activity(STATE_RUNNING, "taskq: checking for work");
 	turn->wanted = is_wanted();
 	if (turn->wanted && !turn->established)
 		turn->established = turn->wanted = tq_worker_directory_establish();
@@ -360,18 +363,18 @@ take_turn(void *arg)
 }
 
 /*
- * Is there anything to do for a worker in this database?
+ * Does this database need a background worker?
  *
- * Whoever drops the extension locks it first.  Waiting for that lock, and
- * not for one of the tables that go with it, this process sees afterwards
- * that the extension is gone.  (Normally it is kept out by then; but not
- * while the drop is a prepared transaction.)  When another extension is there,
- * another process shall serve it.
+ * A session that drops the extension locks it first.  This process waits for
+ * that lock, not for one of a table, so it sees afterwards that the extension
+ * is gone.  (Normally it has been kept out before, but not while the drop is a
+ * prepared transaction.)  If another extension has been created, another
+ * process serves it.
  */
 static bool
 is_wanted(void)
 {
-	/* what this process keeps is of that one */
+	/* the extension whose state this process keeps */
 	static Oid served = InvalidOid;
 	bool       wanted = false;
 	Oid        extension;
@@ -388,7 +391,10 @@ is_wanted(void)
 		{
 			served = extension;
 			wanted = tq_activation_allows_duties();
-			/* what was scanned while it became a copy is not kept true */
+			/*
+			 * counts scanned while the database became a copy are not
+			 * maintained
+			 */
 			if (!wanted)
 				tq_running_flag();
 		}
@@ -400,7 +406,7 @@ is_wanted(void)
 	return wanted;
 }
 
-/* No worker works in templates, nor where nobody may connect. */
+/* No worker serves templates, or databases that do not allow connections. */
 static bool
 database_lets_in(void)
 {
@@ -419,8 +425,8 @@ database_lets_in(void)
 }
 
 /*
- * After an error: log it, and be as before the work.  A cancellation by a
- * command that wants this process out is no news.
+ * After an error: log it and restore the state before the work.  A cancel by a
+ * command that keeps this process out is not logged.
  */
 static void
 recover(void)

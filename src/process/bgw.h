@@ -1,6 +1,6 @@
 /*
  * bgw.h
- *		The background worker of one database, and what it has in common with
+ *		The background worker of one database, and functions shared with
  *		the launcher.
  *
  * Copyright (c) 2026, the taskq developers

@@ -2,9 +2,9 @@
  * discard.c
  *		DISCARD ALL.
  *
- * A pool of connections sends it before another client gets the session.
- * What the session remembers of the client that had it before, the workers
- * that it has registered, ends there.
+ * A connection pool sends it before it gives the session to another client.
+ * It clears what the session keeps for the previous client: the workers that
+ * it has registered.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -23,7 +23,7 @@ static void process_utility(PlannedStmt *pstmt, const char *query_string,
 							ParamListInfo params, QueryEnvironment *query_env,
 							DestReceiver *dest, QueryCompletion *qc);
 
-/* Also in a session that loads the library by itself. */
+/* Also in a session that loads the library without preloading. */
 void
 tq_discard_init(void)
 {

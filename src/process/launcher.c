@@ -2,31 +2,31 @@
  * launcher.c
  *		The process that starts the background workers of the databases.
  *
- * There is one in each server that preloads the library.  It starts when
- * recovery is over, hence after the promotion of a standby, and visits every
+ * Each server that preloads the library has one launcher.  It starts when
+ * recovery has ended, hence after the promotion of a standby, and visits every
  * database once: it starts a worker there, which stays if it finds the
- * extension.  After that it learns from the worker directory
- * (shared/worker_directory.c) what there is to do, and sleeps until it is
- * woken:
+ * extension.  After that the worker directory (shared/worker_directory.c)
+ * tells it what to do, and it sleeps until it is woken:
  *
- * - somebody asks to look at a database (CREATE EXTENSION and others);
- * - a worker has ended.  One that was not wanted is forgotten.  One that was
- *	 kept out comes back when the last such command has ended.  Any other is
- *	 started again after a pause of 1, 2, 4, 8, 15 seconds;
- * - a process that it started has ended and its slot is free (SIGUSR1 by the
+ * - a session asks for a visit to a database (CREATE EXTENSION and others);
+ * - a worker has exited.  A worker that was not wanted is forgotten.  A worker
+ *	 that was kept out is started again when the last such command has ended.
+ *	 Any other is started again after a pause of 1, 2, 4, 8, 15 seconds;
+ * - a process that it started has exited and its slot is free (SIGUSR1 by the
  *	 postmaster).
  *
- * When no background worker slot is free it says so once and tries again
- * every ten seconds, and whenever one of its own processes ends.
+ * If no background worker slot is free, it logs that once and tries again
+ * every ten seconds, and whenever one of its own processes exits.
  *
- * What it is told of while it looks is kept in flags beside its latch, which
- * a wait for a lock or a page may reset: it does not sleep while one is up.
+ * Requests that arrive during a round are kept in flags beside its latch,
+ * since waiting for a lock or a page may reset the latch: it does not sleep
+ * while a flag is set.
  *
- * All its times are of the monotonic clock: a step of the wall clock moves
- * nothing.
+ * All its times are of the monotonic clock, so a step of the wall clock has no
+ * effect.
  *
- * It keeps nothing that it could not find out again: a new launcher takes
- * over the workers of the one before, which may have ended by SIGTERM.
+ * It keeps no state that cannot be recovered: a new launcher takes over the
+ * workers of the previous one, which may have ended by SIGTERM.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -58,9 +58,9 @@
 #define RESTART_SECONDS 5         /* of the launcher */
 #define SLEEP_CEILING (60 * 1000) /* ms */
 #define SLOT_RETRY (10 * 1000)    /* ms */
-#define PAUSE_CEILING 15          /* s, before a worker is started again */
-#define PAUSE_FORGOTTEN 60        /* s: a worker that lived so long was well */
-#define MAX_VISITS 3              /* processes that only look, at a time */
+#define PAUSE_CEILING 15          /* s, before a worker is restarted */
+#define PAUSE_FORGOTTEN 60        /* s, after which failures are forgotten */
+#define MAX_VISITS 3              /* concurrent processes that only visit */
 
 /* A database that may have a worker. */
 typedef struct Database
@@ -69,28 +69,29 @@ typedef struct Database
 	char name[NAMEDATALEN];
 } Database;
 
-/* What the launcher knows of a database beyond the worker directory. */
+/*
+ * What the launcher knows of a database in addition to the worker directory.
+ */
 typedef struct Watch
 {
 	Oid                     dboid;
-	BackgroundWorkerHandle *handle; /* of the process started, until its slot
-									 * is free */
-	bool  end_known;  /* how that one ended was taken notice of */
-	int64 started_at; /* monotonic clock */
-	int   failures;   /* one after the other */
-	int64 not_before; /* monotonic clock: no start before that */
+	BackgroundWorkerHandle *handle;     /* until its slot is free */
+	bool                    end_known;  /* has its exit been handled? */
+	int64                   started_at; /* monotonic clock */
+	int                     failures;   /* in succession */
+	int64 not_before; /* monotonic clock: earliest next start */
 } Watch;
 
-/* In launcher_context. */
+/* Allocated in launcher_context. */
 static MemoryContext launcher_context;
 static List         *watches = NIL;  /* of Watch */
 static List         *to_visit = NIL; /* of Oid */
 
-/* A process has ended since the round began, or something else did. */
+/* Set by SIGUSR1: a process may have exited since the round began. */
 static volatile sig_atomic_t signalled = false;
 
 static int64 slot_retry_at = 0;  /* monotonic clock */
-static bool  lacks_slot = false; /* and the log has said so */
+static bool  lacks_slot = false; /* has this been logged? */
 
 static void            handle_signal(SIGNAL_ARGS);
 static void            at_exit(int code, Datum arg);
@@ -108,7 +109,7 @@ static Watch          *find_watch(Oid dboid);
 static Watch          *make_watch(Oid dboid);
 static void            drop_idle_watches(void);
 
-/* While the library is preloaded. */
+/* Called while the library is preloaded. */
 void
 tq_launcher_init(void)
 {
@@ -168,7 +169,7 @@ tq_launcher_main(Datum arg)
 		{
 			next = tq_clock_monotonic() + SLOT_RETRY * INT64CONST(1000);
 
-			/* What the round had taken on must not be lost. */
+			/* requests accepted by the round must not be lost */
 			tq_worker_directory_launcher_attach();
 		}
 		MemoryContextReset(round_context);
@@ -179,13 +180,13 @@ tq_launcher_main(Datum arg)
 			tq_bgw_sleep(ms);
 	}
 
-	/* Not 0: the postmaster would not start it again. */
+	/* not 0: the postmaster would not start it again */
 	proc_exit(1);
 }
 
 /*
- * SIGUSR1: the postmaster's word that a process has ended, among others.  The
- * latch alone would not do: a wait for a lock in a round resets it.
+ * SIGUSR1: the postmaster reports the exit of a process, among others.  The
+ * latch alone is not enough: a wait for a lock in a round resets it.
  */
 static void
 handle_signal(SIGNAL_ARGS)
@@ -206,7 +207,7 @@ add_context(void *arg)
 	errcontext("taskq launcher");
 }
 
-/* Once for each change of the settings, for the whole server. */
+/* Warn once for each change of the settings, for the whole server. */
 static void
 warn_of_thresholds(void)
 {
@@ -225,14 +226,14 @@ warn_of_thresholds(void)
 }
 
 /*
- * Look at everything once, and say when to look again at the latest.
+ * One round over the worker directory; sets the latest time of the next one.
  */
 static void
 take_round(void *arg)
 {
 	int64 *next = arg;
 
-	pgstat_report_activity(STATE_RUNNING, "taskq: looking after workers");
+	pgstat_report_activity(STATE_RUNNING, "taskq: checking workers");
 	notice_ends();
 	choose_visits();
 	start_wanted(next);
@@ -240,7 +241,7 @@ take_round(void *arg)
 	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
-/* Take notice of workers that have ended. */
+/* Handle the exit of workers. */
 static void
 notice_ends(void)
 {
@@ -269,7 +270,7 @@ notice_ends(void)
 		note_end(watch, tq_worker_directory_take_end(watch->dboid));
 		if (!watch->end_known)
 		{
-			/* It never entered itself, or was kept out. */
+			/* it never attached itself, or was kept out */
 			note_end(watch, TQ_WORKER_END_FAILED);
 		}
 		pfree(watch->handle);
@@ -299,7 +300,7 @@ note_end(Watch *watch, TqWorkerEnd end)
 	watch->failures = Min(watch->failures + 1, 10);
 }
 
-/* When every database is to be visited: a few at a time. */
+/* If every database needs a visit, choose a few at a time. */
 static void
 choose_visits(void)
 {
@@ -335,7 +336,7 @@ choose_visits(void)
 }
 
 /*
- * Start workers where they are wanted and not yet there.
+ * Start workers that are wanted and not running.
  */
 static void
 start_wanted(int64 *next)
@@ -345,7 +346,7 @@ start_wanted(int64 *next)
 	int64         now = tq_clock_monotonic();
 	List         *databases = NIL;
 	bool          databases_read = false;
-	bool          waiting = false; /* a database, for a slot */
+	bool          waiting = false; /* does a database wait for a slot? */
 	int           visits = 0;
 
 	for (int i = 0; i < count; i++)
@@ -368,7 +369,7 @@ start_wanted(int64 *next)
 		watch = make_watch(item->dboid);
 		if (watch->handle != NULL ||
 			(!item->established && visits >= MAX_VISITS))
-			continue; /* its end will wake us */
+			continue; /* its exit wakes the launcher */
 		if (watch->not_before > now || slot_retry_at > now)
 		{
 			*next = Min(*next, Max(watch->not_before, slot_retry_at));
@@ -401,7 +402,7 @@ start_wanted(int64 *next)
 	}
 }
 
-/* False when no slot is free. */
+/* Returns false if no slot is free. */
 static bool
 start_worker(const Database *database, Watch *watch)
 {
@@ -440,12 +441,12 @@ start_worker(const Database *database, Watch *watch)
 				LOG,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg(
-					 "taskq: no background worker slot is free for database \"%s\"",
+					 "taskq: could not start background worker for database \"%s\": no free slot",
 					 database->name),
 				 errdetail(
-					 "Its tasks are served, but nothing happens there by itself."),
+					 "Clients can still submit and claim, but expired leases, deadlines and retention are not processed."),
 				 errhint(
-					 "Increase max_worker_processes and restart the server.")));
+					 "Increase \"max_worker_processes\" and restart the server.")));
 		lacks_slot = true;
 		tq_worker_directory_set_lacks_slot(true);
 	}
@@ -535,7 +536,7 @@ make_watch(Oid dboid)
 	return watch;
 }
 
-/* Databases that the worker directory no longer has. */
+/* Remove databases that are no longer in the worker directory. */
 static void
 drop_idle_watches(void)
 {

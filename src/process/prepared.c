@@ -2,17 +2,16 @@
  * prepared.c
  *		COMMIT PREPARED and ROLLBACK PREPARED.
  *
- * A transaction that another session prepared may have claimed or finished
- * tasks, or created the extension, so that what shared memory says has to be
- * looked at again when it has ended.  This is told also when the command ends
- * by an error: it changes the state of the transaction in its middle, and
- * what comes after that, of the server or of others' hooks, can fail or end
- * the session.
+ * A transaction prepared by another session may have claimed or finished
+ * tasks, or created the extension, so shared memory must be checked again
+ * after it has ended.  That is also announced if the command fails: it changes
+ * the state of the transaction midway, and a later action of the server or of
+ * another hook can fail or end the session.
  *
  * The apply worker of a subscription with two_phase ends prepared transactions
- * without a command.  It does so in a transaction of its own that gets no
- * number, so the end of each such transaction there counts as the end of a
- * prepared one.
+ * without a command.  It does so in a transaction of its own that is assigned
+ * no XID, so the end of each such transaction in an apply worker counts as the
+ * end of a prepared transaction.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -31,21 +30,21 @@
 #include "shared/worker_directory.h"
 #include "xact/xact.h"
 
-/* What this session is doing to a prepared transaction. */
+/* What this session is doing with a prepared transaction. */
 static enum {
 	ENDING_NOTHING,
 	ENDING_BY_COMMIT,
 	ENDING_BY_ROLLBACK
 } ending = ENDING_NOTHING;
 
-/* The extension of this database when it began. */
+/* The extension in this database when the command began. */
 static Oid extension_before = InvalidOid;
 
 static void ended(int code, Datum arg);
 static void at_end(XactEvent event, void *arg);
 static bool is_refusal(int code);
 
-/* While the library is preloaded. */
+/* Called while the library is preloaded. */
 void
 tq_prepared_init(void)
 {
@@ -53,9 +52,9 @@ tq_prepared_init(void)
 }
 
 /*
- * A prepared transaction is going to be ended; the session may end with it.
- * (What PG_ENSURE_ERROR_CLEANUP registers it could not take back: the server
- * registers something inside.)
+ * The session is about to end a prepared transaction, and may itself end
+ * during the command.  (PG_ENSURE_ERROR_CLEANUP cannot be used: the server
+ * registers a callback in between.)
  */
 void
 tq_prepared_begin(bool commits)
@@ -70,7 +69,7 @@ tq_prepared_begin(bool commits)
 }
 
 /*
- * A prepared transaction has ended.  It may have claimed tasks; and it may
+ * A prepared transaction has ended.  It may have claimed tasks, and it may
  * have created or dropped the extension, or both.
  */
 void
@@ -80,7 +79,7 @@ tq_prepared_end(void)
 	Oid  extension = get_extension_oid("taskq", true);
 	bool replaced = extension != extension_before;
 
-	/* what others have done with the former one is told before */
+	/* changes of others to the former extension are counted first */
 	if (replaced)
 		tq_counter_wait_for_ended();
 	tq_xact_prepared_ended();
@@ -92,7 +91,7 @@ tq_prepared_end(void)
 		tq_worker_directory_visit(MyDatabaseId);
 }
 
-/* The command has ended by an error. */
+/* The command has failed. */
 void
 tq_prepared_error(int sqlerrcode)
 {
@@ -102,9 +101,9 @@ tq_prepared_error(int sqlerrcode)
 }
 
 /*
- * The command has ended by an error, or with the session, if it was at work;
- * who knows whether the transaction had ended.  Nothing here may fail: whether
- * the extension is there a worker finds out.
+ * The command has failed, or the session ends during it; the transaction may
+ * have ended or not.  Nothing here may fail: a worker will find out whether
+ * the extension still exists.
  */
 static void
 ended(int code, Datum arg)
@@ -131,9 +130,9 @@ at_end(XactEvent event, void *arg)
 
 /*
  * Errors with which such a command refuses to begin: the transaction is
- * unknown, another one's, being ended, of another database, or the command is
- * in a transaction block or on a standby.  Whoever makes them must not make
- * others forget what they know.
+ * unknown, belongs to another role or database, or is being ended, or the
+ * command runs in a transaction block or on a standby.  These errors must not
+ * make other sessions discard what they keep.
  */
 static bool
 is_refusal(int code)

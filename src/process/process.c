@@ -1,9 +1,9 @@
 /*
  * process.c
- *		The extension's processes: what is set up when the library is loaded.
+ *		The extension's processes: setup when the library is loaded.
  *
- * Only a server that preloads the library has them.  A session that loads it
- * by itself starts nothing, and hooks only DISCARD ALL.
+ * Only a server that preloads the library has them.  A session that loads the
+ * library later starts nothing, and hooks only DISCARD ALL.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,34 +1,35 @@
 /*
  * utility_hook.c
- *		Commands that concern the background workers.
+ *		Utility commands that affect the background workers.
  *
  * DROP DATABASE, ALTER DATABASE ... RENAME and SET TABLESPACE, and CREATE
- * DATABASE with the template, want nobody else in a database, and would wait
- * five seconds for the background worker and then fail.  So before they
- * start, the worker is asked to leave, and this session waits until it has.
- * Likewise for commands that drop or update the extension: they lock its
- * tables one after the other, and could deadlock with a worker at work.
+ * DATABASE for its template, require that no other session is connected to the
+ * database; they would wait five seconds for the background worker and then
+ * fail.  So before they start, the worker is asked to exit, and this session
+ * waits until it has.  The same applies to commands that drop or update the
+ * extension: they lock its tables one after the other, and could deadlock with
+ * a working worker.
  *
- * The database is kept clear until the transaction that asked for it has
- * ended: before that its locks and its effects do not let a worker in.  When
- * a command on a database fails, the worker is let in at once.  SET
- * TABLESPACE commits halfway; that commit does not count.
+ * The worker is kept out until the transaction that requested it has ended,
+ * since its locks and its effects would stop a worker before that.  If a
+ * command on a database fails, the worker may return immediately.  SET
+ * TABLESPACE commits halfway; that commit is ignored.
  *
- * Only roles that may run the command get that far: somebody else's attempt
- * disturbs no worker.  Which of its conditions fails is for the command
- * itself to say.
+ * Only commands of roles that have the required privileges get that far, so
+ * other roles cannot disturb the worker.  The command itself reports which of
+ * its conditions is not met.
  *
- * Other commands make a worker look, once they have committed: CREATE
- * EXTENSION, CREATE DATABASE, ALTER DATABASE, those that may drop the
- * extension, and a COPY that restores tables of it.
+ * Other commands request a visit of a worker after they have committed: CREATE
+ * EXTENSION, CREATE DATABASE, ALTER DATABASE, commands that may drop the
+ * extension, and a COPY that restores its tables.
  *
- * When a transaction leaves another extension than it has found, or none, what
- * shared memory says of the database is forgotten.
+ * If the extension after a transaction is not the one from before it, or is
+ * gone, the shared memory of the database is cleared.
  *
- * All that happens when the transaction has released its locks, not earlier
- * at its commit: only then other processes have been told that what they
- * keep of the catalog is no longer valid.  Nothing may fail there; what it
- * needs has been allocated before.
+ * All of this happens after the transaction has released its locks, not
+ * earlier during its commit: only then have other processes received the
+ * invalidations of their catalog caches.  Nothing may fail at that point, so
+ * everything needed is allocated before.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -72,9 +73,9 @@
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
 
-#define LEAVE_CEILING 5000 /* ms, for a worker to leave */
-#define LEAVE_LOOK 10      /* ms between two looks whether it has */
-#define LEAVE_PATIENCE 100 /* ms until its work is cancelled, and again */
+#define LEAVE_CEILING 5000 /* ms for which to wait for a worker's exit */
+#define LEAVE_LOOK 10      /* ms between two checks */
+#define LEAVE_PATIENCE 100 /* ms until its turn is cancelled, repeatedly */
 
 /* OIDs of databases, in TopMemoryContext. */
 typedef struct Databases
@@ -95,20 +96,22 @@ typedef struct Extension
 static ProcessUtility_hook_type previous_hook = NULL;
 static object_access_hook_type  previous_access_hook = NULL;
 
-/* Databases kept clear by this transaction, each as often as it is here. */
+/* Databases kept clear by this transaction, one entry per request. */
 static Databases held;
 
-/* Where a worker shall look when this transaction has committed. */
+/* Databases to visit when this transaction has committed. */
 static Databases visits;
 
-/* The extension, when this transaction has dropped it, in whatever way. */
+/* The extension dropped by this transaction, by whatever command. */
 static Oid dropped = InvalidOid;
 
-/* The transaction that is about to commit leaves another one here, or none. */
+/*
+ * The transaction that is about to commit leaves another extension, or none.
+ */
 static bool replaced_here = false;
 static bool dropped_here = false;
 
-/* Commands on databases at work; a commit meanwhile is not the last one. */
+/* Running commands on databases; a commit during one is not the final one. */
 static int commands = 0;
 
 static void process_utility(PlannedStmt *pstmt, const char *query_string,
@@ -125,6 +128,7 @@ static void run_prepared(PlannedStmt *pstmt, const char *query_string,
 						 DestReceiver *dest, QueryCompletion *qc);
 static void object_accessed(ObjectAccessType access, Oid class_oid, Oid object,
 							int sub, void *arg);
+static void note_drop(Oid extension);
 static bool is_database_command(Node *command);
 static bool sets_tablespace(AlterDatabaseStmt *alter);
 static void before_command(Node *command);
@@ -148,7 +152,7 @@ static void at_end(XactEvent event, void *arg);
 static void resources_released(ResourceReleasePhase phase, bool is_commit,
 							   bool is_top_level, void *arg);
 
-/* While the library is preloaded. */
+/* Called while the library is preloaded. */
 void
 tq_utility_hook_init(void)
 {
@@ -169,7 +173,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 	Node *command = pstmt->utilityStmt;
 	int   held_before = held.count;
 
-	/* The command may be gone when a transaction has ended. */
+	/* the command may be freed when a transaction has ended */
 	if (IsA(command, TransactionStmt))
 	{
 		TransactionStmtKind kind = ((TransactionStmt *) command)->kind;
@@ -261,15 +265,22 @@ object_accessed(ObjectAccessType access, Oid class_oid, Oid object, int sub,
 {
 	if (previous_access_hook)
 		previous_access_hook(access, class_oid, object, sub, arg);
-	if (access == OAT_DROP && class_oid == ExtensionRelationId &&
-		!OidIsValid(dropped) && object == get_extension_oid("taskq", true))
-		dropped = object;
+	if (access == OAT_DROP && class_oid == ExtensionRelationId)
+		note_drop(object);
+}
+
+/* Apart from its caller, which every call of a function in the server runs. */
+static pg_noinline void
+note_drop(Oid extension)
+{
+	if (!OidIsValid(dropped) && extension == get_extension_oid("taskq", true))
+		dropped = extension;
 }
 
 /*
- * The commands that want nobody else in a database.  They are guarded by a
- * callback at exit, too, which is not for commands that run others: what is
- * registered inside must be gone at its end.
+ * Commands that require that no other session is connected to a database.  A
+ * callback at exit guards them too, which cannot be used for commands that run
+ * other commands: callbacks registered inside must be removed at its end.
  */
 static bool
 is_database_command(Node *command)
@@ -301,7 +312,7 @@ sets_tablespace(AlterDatabaseStmt *alter)
 	return false;
 }
 
-/* Send away the worker that would be in the command's way. */
+/* Ask the worker that would block the command to exit. */
 static void
 before_command(Node *command)
 {
@@ -347,7 +358,7 @@ before_command(Node *command)
 		keep_out(dboid);
 }
 
-/* CREATE DATABASE: the template's worker. */
+/* CREATE DATABASE: the worker of the template. */
 static void
 before_create(CreatedbStmt *create)
 {
@@ -369,7 +380,7 @@ before_create(CreatedbStmt *create)
 		keep_out(dboid);
 }
 
-/* DROP EXTENSION taskq, and DROP SCHEMA ... CASCADE of the one it is in. */
+/* DROP EXTENSION taskq, and DROP SCHEMA ... CASCADE of its schema. */
 static void
 before_drop(DropStmt *drop)
 {
@@ -403,7 +414,7 @@ before_drop(DropStmt *drop)
 	}
 }
 
-/* DROP OWNED BY the role that the extension or its schema belongs to. */
+/* DROP OWNED BY the role that owns the extension or its schema. */
 static void
 before_drop_owned(DropOwnedStmt *drop)
 {
@@ -426,7 +437,7 @@ before_drop_owned(DropOwnedStmt *drop)
 	}
 }
 
-/* The extension is going to be dropped or changed. */
+/* The extension is about to be dropped or changed. */
 static void
 before_extension(void)
 {
@@ -437,7 +448,7 @@ before_extension(void)
 		keep_out(MyDatabaseId);
 }
 
-/* Note where a worker shall look once this transaction has committed. */
+/* Note which databases to visit after this transaction has committed. */
 static void
 after_command(Node *command)
 {
@@ -446,7 +457,7 @@ after_command(Node *command)
 	switch (nodeTag(command))
 	{
 		case T_CreateExtensionStmt:
-			/* Another extension may have brought it along. */
+			/* another extension may have created it as a dependency */
 			if (read_extension(&extension))
 				visit(MyDatabaseId);
 			break;
@@ -482,7 +493,7 @@ may_drop_extension(Node *command)
 		   drop->removeType == OBJECT_EXTENSION;
 }
 
-/* pg_restore: from now on this database is a copy that must be still. */
+/* pg_restore: from now on this database is a copy without duties. */
 static bool
 loads_rows(CopyStmt *copy)
 {
@@ -529,7 +540,7 @@ may_create_databases(void)
 	return may;
 }
 
-/* Where and whose the extension is; false when it is not here. */
+/* OIDs of the extension, its owner and schema; false if it does not exist. */
 static bool
 read_extension(Extension *extension)
 {
@@ -569,7 +580,7 @@ read_extension(Extension *extension)
 
 /*
  * Keep the database clear until this transaction ends, and wait until its
- * worker has left.  After five seconds the command tries its luck.
+ * worker has exited.  After five seconds let the command proceed anyway.
  */
 static void
 keep_out(Oid dboid)
@@ -582,9 +593,9 @@ keep_out(Oid dboid)
 }
 
 /*
- * Nobody tells when a process has left the list of those that the command
- * will look at; it does so a moment after it has left the worker directory.
- * Hence the short looks.
+ * There is no event for a process leaving the list that the command checks,
+ * which happens shortly after it has left the worker directory.  Hence the
+ * short polling interval.
  */
 static void
 wait_until_gone(Oid dboid)
@@ -616,7 +627,7 @@ wait_until_gone(Oid dboid)
 	}
 }
 
-/* When this transaction has committed, a worker shall look there. */
+/* Visit the database when this transaction has committed. */
 static void
 visit(Oid dboid)
 {
@@ -627,7 +638,7 @@ visit(Oid dboid)
 	visits.oids[visits.count++] = dboid;
 }
 
-/* Let workers back in, but for the first so many databases. */
+/* Let workers return, except in the first "keep" databases. */
 static void
 release(int keep)
 {
@@ -635,7 +646,7 @@ release(int keep)
 		tq_worker_directory_keep_out_end(held.oids[--held.count]);
 }
 
-/* A command on a database has ended by an error, or with the session. */
+/* A command on a database has failed, or the session ends during it. */
 static void
 command_failed(int code, Datum arg)
 {
@@ -651,8 +662,8 @@ forget_dropped(void)
 }
 
 /*
- * The transaction is about to end, or has.  What is to be seen elsewhere
- * waits for resources_released.
+ * The transaction is about to end, or has ended.  What other processes must
+ * see waits for resources_released.
  */
 static void
 at_end(XactEvent event, void *arg)
@@ -665,7 +676,7 @@ at_end(XactEvent event, void *arg)
 
 		replaced_here = extension != dropped;
 		dropped_here = !OidIsValid(extension);
-		/* what others have done there must not be told after its end */
+		/* changes of others are not to be counted after its end */
 		if (replaced_here)
 			tq_counter_wait_for_ended();
 	}
@@ -677,9 +688,9 @@ at_end(XactEvent event, void *arg)
 }
 
 /*
- * The transaction has ended, others have been told what is no longer valid
- * in their caches, and its locks are free: now a worker that looks sees what
- * it has done.  Nothing here may fail.
+ * The transaction has ended, other processes have received its invalidations,
+ * and its locks are free: now a worker sees its effects.  Nothing here may
+ * fail.
  */
 static void
 resources_released(ResourceReleasePhase phase, bool is_commit,

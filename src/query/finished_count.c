@@ -1,32 +1,39 @@
 /*
  * finished_count.c
- *		How many finished tasks there are: counted now and then.
+ *		Numbers of finished tasks, counted from time to time.
  *
- * Ten million rows cannot be counted for each look at taskq.queues, and a
- * number that every finishing call keeps would cost each of them.  So this
- * duty counts the leaves of the archive, one after the other, into
- * taskq.finished_count, and taskq.queues says as of when.  It counts small
- * numbers itself (queue_counts.c).
+ * Ten million rows cannot be counted for each query of taskq.queues, and a
+ * number updated by every finishing call would make each call more expensive.
+ * So this duty counts the leaves of the archive into taskq.finished_count, and
+ * taskq.queues shows when that was. taskq.queues counts small numbers itself
+ * (queue_counts.c).
  *
- * Most leaves do not change for long.  One is counted anew when the server's
- * statistics say that rows were added or removed, or that it was truncated;
- * and once an hour in any case.  Sessions tell their statistics within a
- * minute of their commit: so a leaf that seems unchanged is as it was counted
- * as of a minute ago.
+ * All numbers are counted with one snapshot, which is used for all leaves that
+ * may have changed.  Most leaves do not change for a long time.  A count of a
+ * leaf is still valid if no transaction has changed the leaf since
+ * (shared/leaf_change.c), which is checked again when the snapshot is taken.
+ * The server's statistics report changes made by other means than the
+ * extension, and without preloading all changes; but they lag behind.  They
+ * can cause a count, but do not prove that a leaf has not changed: without
+ * preloading all leaves are counted if any may have changed.
  *
- * What the leaf had that retention truncates is taken from these numbers, for
- * the metrics: it has not been written to for long, so they are of now.
+ * A leaf that a transaction was changing when the snapshot was taken is
+ * counted again in the next turn.
  *
- * Counting takes at most one hundredth of the time: after a turn, the next
- * one waits a hundred times as long as that has taken.
+ * When retention truncates a leaf, its tasks are subtracted from these
+ * numbers, for the metrics, after the changed leaves have been counted.
+ *
+ * Counting takes at most one hundredth of the time: after a turn, the next one
+ * waits a hundred times as long as the turn took.
  *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -34,57 +41,63 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
-#include "base/guc.h"
 #include "base/spi.h"
 #include "query/finished_count.h"
+#include "shared/leaf_change.h"
 #include "xact/metric_note.h"
 
-#define REST 100 /* times as long as counting has taken */
+#define REST 100 /* multiple of the time that counting took */
 
-/* Shorter than this: statistics may lag behind what a leaf has. */
-#define SHORT_RETENTION (10 * SECS_PER_MINUTE)
-
-/* What the statistics say of a leaf. */
+/* The state of a leaf in the statistics. */
 #define SIGN(leaf)                                                            \
 	"concat_ws(' ', pg_relation_filenode(" leaf "),"                          \
 	" pg_stat_get_tuples_inserted(" leaf "),"                                 \
 	" pg_stat_get_tuples_updated(" leaf "),"                                  \
 	" pg_stat_get_tuples_deleted(" leaf "))"
 
-/* That, whether it has changed, and whether it was counted long ago. */
+/*
+ * Read the current state of a leaf, and whether it differs from that at the
+ * last count, or the last count is too old.
+ */
 static TqStmt stmt_look = {
-	"SELECT s.sign, l.sign IS NULL OR l.sign <> s.sign,"
-	"       l.counted_at < $2 - interval '1 hour'"
-	"  FROM (SELECT " SIGN(
-		"$1") " AS sign) s"
-			  "  LEFT JOIN taskq.finished_leaf l ON l.bucket = $3::smallint",
-	{OIDOID, TIMESTAMPTZOID, INT4OID}};
+	"SELECT s.sign, l.sign IS DISTINCT FROM s.sign"
+	"            OR ($3 AND l.counted_at < $4 - interval '1 hour')"
+	"  FROM (SELECT concat($2, ' ', " SIGN(
+		"$1") ") AS sign) s"
+			  "  LEFT JOIN taskq.finished_leaf l ON l.bucket = $5::smallint",
+	{OIDOID, TEXTOID, BOOLOID, TIMESTAMPTZOID, INT4OID}};
 
 static TqStmt stmt_forget = {
 	"DELETE FROM taskq.finished_count WHERE bucket = $1::smallint", {INT4OID}};
 
-/* Of the leaves only that one is read. */
+/* Reads only that leaf. */
 static TqStmt stmt_count = {
-	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead, total)"
-	" SELECT $1::smallint, queue_id,"
-	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DONE "),"
-	"        count(*) FILTER (WHERE state = " TQ_SQL_STATE_DEAD "), count(*)"
-	"   FROM taskq.archive WHERE bucket = $1::smallint GROUP BY queue_id",
+	"SELECT coalesce(array_agg(queue_id), '{}'),"
+	"       coalesce(array_agg(done), '{}'), coalesce(array_agg(dead), '{}'),"
+	"       coalesce(array_agg(total), '{}')"
+	"  FROM (SELECT queue_id,"
+	"               count(*) FILTER (WHERE state = " TQ_SQL_STATE_DONE ")"
+	"                 AS done,"
+	"               count(*) FILTER (WHERE state = " TQ_SQL_STATE_DEAD ")"
+	"                 AS dead, count(*) AS total"
+	"          FROM taskq.archive WHERE bucket = $1::smallint"
+	"         GROUP BY queue_id) c",
 	{INT4OID}};
+
+static TqStmt stmt_keep = {
+	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead, total)"
+	" SELECT $1::smallint, n.* FROM unnest($2, $3, $4, $5) n",
+	{INT4OID, INT4ARRAYOID, INT8ARRAYOID, INT8ARRAYOID, INT8ARRAYOID}};
 
 static TqStmt stmt_numbers = {
 	"SELECT queue_id, sum(done)::bigint, sum(dead)::bigint"
 	"  FROM taskq.finished_count GROUP BY queue_id ORDER BY queue_id"};
 
-/* Null when a leaf was never counted. */
-static TqStmt stmt_as_of = {
-	"SELECT min(CASE WHEN l.sign = " SIGN(
-		"c.oid") "                THEN greatest(l.counted_at, $1 - interval '1 min')"
-				 "                ELSE l.counted_at END)"
-				 "  FROM taskq.finished_leaf l"
-				 "  JOIN pg_class c ON c.oid = ($2::oid[])[l.bucket + 1]"
-				 "HAVING count(*) = cardinality($2::oid[])",
-	{TIMESTAMPTZOID, OIDARRAYOID}};
+/* Null if any leaf was never counted. */
+static TqStmt stmt_as_of = {"SELECT CASE WHEN count(*) = $1"
+							"            THEN max(counted_at) END"
+							"  FROM taskq.finished_leaf",
+							{INT4OID}};
 
 static TqStmt stmt_counted = {
 	"INSERT INTO taskq.finished_leaf (bucket, counted_at, sign)"
@@ -92,65 +105,67 @@ static TqStmt stmt_counted = {
 	"    SET counted_at = excluded.counted_at, sign = excluded.sign",
 	{INT4OID, TIMESTAMPTZOID, TEXTOID}};
 
-/* Not of queues that were dropped. */
+/* Excludes queues that were dropped. */
 static TqStmt stmt_leaf = {
 	"SELECT c.queue_id, c.total FROM taskq.finished_count c"
 	" WHERE c.bucket = $1::smallint"
 	"   AND EXISTS (SELECT FROM taskq.queue q WHERE q.queue_id = c.queue_id)",
 	{INT4OID}};
 
-/* Not before this time again; monotonic clock. */
+/* What a count knows about a leaf. */
+typedef struct Leaf
+{
+	uint64 changes; /* 0: unknown */
+	char  *sign;    /* empty: must be counted again */
+	bool   changed; /* since it was counted */
+} Leaf;
+
+/* Do not count before this time; monotonic clock. */
 static int64 rest_until = 0;
 
-static bool lock_numbers(void);
-static bool look_at(int leaf, TimestampTz now, bool hourly, char **sign);
-static void count_leaf(int leaf, TimestampTz now, const char *sign);
+static bool        lock_numbers(void);
+static void        count_changed(void);
+static bool        is_behind(void);
+static void        look_at(int number, Leaf *leaf);
+static bool        is_being_changed(int number);
+static void        count_leaf(int number, TimestampTz now, const Leaf *leaf);
+static TimestampTz read_as_of(void);
 
 /*
- * Count what may have changed, in the current transaction.  It acts on no
- * tasks: returns 0.
+ * Count what may have changed, in the current transaction.  Acts on no tasks:
+ * returns 0.
  */
 int64
 tq_finished_count(int limit)
 {
 	int64 begun = tq_clock_monotonic();
 
-	/* somebody else is counting: no need to do it twice */
+	/* another session is counting */
 	if (begun < rest_until || !lock_numbers())
 		return 0;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	for (int leaf = 0; leaf <= TQ_LEAF_KEEP; leaf++)
-	{
-		TimestampTz now = tq_clock_wall();
-		char       *sign;
-
-		CHECK_FOR_INTERRUPTS();
-		if (look_at(leaf, now, true, &sign))
-			count_leaf(leaf, now, sign);
-	}
+	count_changed();
 	PopActiveSnapshot();
 	rest_until = tq_clock_monotonic() + (tq_clock_monotonic() - begun) * REST;
 	return 0;
 }
 
 /*
- * See to it that the numbers of a leaf to which nobody writes any more are
- * right; false when that is not possible now.
+ * Call before a leaf is truncated: keep other sessions from counting, since a
+ * snapshot does not see the earlier rows, and count for the metrics.  Returns
+ * false if another transaction is counting.
  */
 bool
-tq_finished_count_settle(int leaf)
+tq_finished_count_settle(void)
 {
-	TimestampTz now = tq_clock_wall();
-	char       *sign;
-
 	if (!lock_numbers())
 		return false;
-	if (look_at(leaf, now, false, &sign) || tq_guc_retention < SHORT_RETENTION)
-		count_leaf(leaf, now, sign);
+	if (tq_metric_ready())
+		count_changed();
 	return true;
 }
 
-/* The tasks of a leaf are removed, all of them. */
+/* All tasks of a leaf are removed. */
 void
 tq_finished_count_cleaned(int leaf)
 {
@@ -166,7 +181,10 @@ tq_finished_count_cleaned(int leaf)
 	tq_spi_leave(&spi);
 }
 
-/* To the end of the transaction; false when somebody else counts. */
+/*
+ * Lock until the end of the transaction; return false if another session is
+ * counting.
+ */
 static bool
 lock_numbers(void)
 {
@@ -176,64 +194,147 @@ lock_numbers(void)
 		   ConditionalLockRelationOid(table, ShareUpdateExclusiveLock);
 }
 
-/* Must the leaf be counted? */
-static bool
-look_at(int leaf, TimestampTz now, bool hourly, char **sign)
+/* Count the leaves that may have changed, all with the current snapshot. */
+static void
+count_changed(void)
 {
-	Datum args[3];
-	bool  changed;
-	TqSpi spi;
+	Leaf        leaves[TQ_LEAF_KEEP + 1];
+	bool        changed = false;
+	TimestampTz now;
 
-	args[0] = ObjectIdGetDatum(tq_catalog()->leaf[leaf]);
-	args[1] = TimestampTzGetDatum(now);
-	args[2] = Int32GetDatum(leaf);
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_look, args, NULL, SPI_OK_SELECT, 1);
-	*sign = tq_spi_text(&spi, 0, 1);
-	changed = tq_spi_bool(0, 2) || (hourly && tq_spi_bool(0, 3));
-	tq_spi_leave(&spi);
-	return changed;
+	if (IsolationUsesXactSnapshot() && is_behind())
+		return;
+	for (int i = 0; i < lengthof(leaves); i++)
+	{
+		look_at(i, &leaves[i]);
+		changed |= leaves[i].changed;
+	}
+	if (!changed)
+		return;
+	PushCopiedSnapshot(GetLatestSnapshot());
+	now = tq_clock_wall();
+	/* exclude this transaction's own changes, which are not committed then */
+	GetActiveSnapshot()->curcid = FirstCommandId;
+	for (int i = 0; i < lengthof(leaves); i++)
+	{
+		Leaf *leaf = &leaves[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!leaf->changed)
+		{
+			if (leaf->changes != 0 && tq_leaf_change_count(i) == leaf->changes)
+				continue;
+			if (leaf->changes != 0)
+				leaf->sign = "";
+		}
+		count_leaf(i, now, leaf);
+	}
+	PopActiveSnapshot();
 }
 
-static void
-count_leaf(int leaf, TimestampTz now, const char *sign)
+/* Has another transaction counted since the snapshot of this one? */
+static bool
+is_behind(void)
 {
-	Datum args[3];
+	TimestampTz seen = read_as_of();
+	TimestampTz last;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	last = read_as_of();
+	PopActiveSnapshot();
+	return seen != last;
+}
+
+/* Call before taking the snapshot for counting: see leaf_change.c. */
+static void
+look_at(int number, Leaf *leaf)
+{
+	Datum args[5];
 	TqSpi spi;
 
-	args[0] = Int32GetDatum(leaf);
-	args[1] = TimestampTzGetDatum(now);
-	args[2] = CStringGetTextDatum(sign);
+	leaf->changes = tq_leaf_change_count(number);
+	args[0] = ObjectIdGetDatum(tq_catalog()->leaf[number]);
+	args[1] = CStringGetTextDatum(psprintf(UINT64_FORMAT, leaf->changes));
+	args[2] = BoolGetDatum(leaf->changes == 0);
+	args[3] = TimestampTzGetDatum(tq_clock_wall());
+	args[4] = Int32GetDatum(number);
 	tq_spi_enter(&spi);
+	tq_spi_look(&stmt_look, args, NULL, 1);
+	leaf->sign = tq_spi_text(&spi, 0, 1);
+	leaf->changed = tq_spi_bool(0, 2);
+	tq_spi_leave(&spi);
+	if (leaf->changed && is_being_changed(number))
+		leaf->sign = "";
+}
+
+/* Is an open transaction changing it: this one, another, or a prepared one? */
+static bool
+is_being_changed(int number)
+{
+	LOCKTAG tag;
+	int     count;
+
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return true;
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, tq_catalog()->leaf[number]);
+	(void) GetLockConflicts(&tag, ShareLock, &count);
+	return count > 0;
+}
+
+/* Count a leaf as the active snapshot sees it. */
+static void
+count_leaf(int number, TimestampTz now, const Leaf *leaf)
+{
+	Datum args[5];
+	TqSpi spi;
+
+	tq_spi_enter(&spi);
+	args[0] = Int32GetDatum(number);
+	tq_spi_read(&stmt_count, args, NULL, 1);
+	for (int i = 1; i < lengthof(args); i++)
+		args[i] = tq_spi_array(&spi, 0, i);
 	tq_spi_run(&stmt_forget, args, NULL, SPI_OK_DELETE, 0);
-	tq_spi_run(&stmt_count, args, NULL, SPI_OK_INSERT, 0);
+	tq_spi_run(&stmt_keep, args, NULL, SPI_OK_INSERT, 0);
+	args[1] = TimestampTzGetDatum(now);
+	args[2] = CStringGetTextDatum(leaf->sign);
 	tq_spi_run(&stmt_counted, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_leave(&spi);
 }
 
 /*
- * The numbers as they were counted last, by queue; *as_of is 0 when they are
- * not known.
+ * Return the time for which the numbers seen by the active snapshot are
+ * correct; 0: never.
+ */
+static TimestampTz
+read_as_of(void)
+{
+	Datum       arg = Int32GetDatum(TQ_LEAF_KEEP + 1);
+	TimestampTz as_of;
+	TqSpi       spi;
+
+	tq_spi_enter(&spi);
+	tq_spi_read(&stmt_as_of, &arg, NULL, 1);
+	as_of = tq_spi_time(0, 1, 0);
+	tq_spi_leave(&spi);
+	return as_of;
+}
+
+/*
+ * Read the numbers of the last count, by queue; *as_of is 0 if they are
+ * unknown.
  */
 TqFinished *
 tq_finished_count_read(int *count, TimestampTz *as_of)
 {
-	Datum       leaves[TQ_LEAF_KEEP + 1];
-	Datum       args[2];
 	TqFinished *numbers;
 	uint64      rows;
 	TqSpi       spi;
 
-	for (int leaf = 0; leaf <= TQ_LEAF_KEEP; leaf++)
-		leaves[leaf] = ObjectIdGetDatum(tq_catalog()->leaf[leaf]);
-	args[0] = TimestampTzGetDatum(tq_clock_wall());
-	args[1] = PointerGetDatum(construct_array(
-		leaves, lengthof(leaves), OIDOID, sizeof(Oid), true, TYPALIGN_INT));
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	*as_of = read_as_of();
 	tq_spi_enter(&spi);
-	*as_of = 0;
-	if (tq_spi_look(&stmt_as_of, args, NULL, 1) > 0)
-		*as_of = tq_spi_time(0, 1, 0);
-	rows = tq_spi_look(&stmt_numbers, NULL, NULL, 0);
+	rows = tq_spi_read(&stmt_numbers, NULL, NULL, 0);
 	numbers = MemoryContextAlloc(spi.caller, sizeof(TqFinished) * (rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -243,5 +344,6 @@ tq_finished_count_read(int *count, TimestampTz *as_of)
 	}
 	*count = (int) rows;
 	tq_spi_leave(&spi);
+	PopActiveSnapshot();
 	return numbers;
 }

@@ -1,6 +1,6 @@
 /*
  * finished_count.h
- *		How many finished tasks there are.
+ *		Numbers of finished tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,7 +20,7 @@ typedef struct TqFinished
 
 extern int64       tq_finished_count(int limit);
 extern TqFinished *tq_finished_count_read(int *count, TimestampTz *as_of);
-extern bool        tq_finished_count_settle(int leaf);
+extern bool        tq_finished_count_settle(void);
 extern void        tq_finished_count_cleaned(int leaf);
 
 #endif /* TQ_FINISHED_COUNT_H */

@@ -2,8 +2,8 @@
  * id_heap.c
  *		The best few of many ids: a heap of bounded size.
  *
- * Tables and ranges of indexes are read one after the other; each is left as
- * soon as its next id is worse than all that are kept already.
+ * Tables and index ranges are read one after the other; each is left as soon
+ * as its next id is worse than all ids kept so far.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,7 +29,7 @@ tq_id_heap_init(TqIdHeap *page, int max, bool backward)
 	page->rows = palloc(sizeof(TqFound) * page->room);
 }
 
-/* Would a task of this id be kept? */
+/* Would a task with this id be kept? */
 bool
 tq_id_heap_wants(const TqIdHeap *page, int64 task_id)
 {
@@ -60,7 +60,7 @@ tq_id_heap_add(TqIdHeap *page, const TqFound *found)
 	}
 }
 
-/* The best first; no heap any more. */
+/* Sort with the best first; it is no longer a heap. */
 void
 tq_id_heap_sort(TqIdHeap *page)
 {

@@ -9,7 +9,7 @@
 
 #include "base/catalog.h"
 
-/* Where a task was found: a leaf's number, or TQ_FOUND_LIVE. */
+/* Where a task was found: a leaf number, or TQ_FOUND_LIVE. */
 typedef struct TqFound
 {
 	int64           task_id;
@@ -21,7 +21,7 @@ typedef struct TqFound
 
 #define TQ_FOUND_TABLES (TQ_FOUND_LIVE + 1)
 
-/* The first max ids in one direction; the worst of them is rows[0]. */
+/* The first max ids in one direction; rows[0] is the worst of them. */
 typedef struct TqIdHeap
 {
 	TqFound *rows;

@@ -1,12 +1,12 @@
 /*
  * lineage.c
- *		taskq_lineage: where a task comes from and what came of it.
+ *		taskq_lineage: where a task comes from, and which tasks come from it.
  *
- * Recreated tasks are followed from one to the next, both ways.  A dead
- * letter names its origin in its headers; the letters of a task are looked
- * for in the queue that its queue's option names now, from its id on and from
- * the time it died on, as far as LETTERS rows, since no index leads there.
- * Tasks that current_user may not read are left out.
+ * Recreated tasks are followed from one to the next in both directions.  A
+ * dead letter names its origin in its headers.  The dead letters of a task are
+ * searched in the queue that the option of its queue currently names, from the
+ * task's id and its time of death on, for at most LETTERS rows, since no index
+ * supports this search.  Tasks that current_user may not read are omitted.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,7 +33,7 @@
 #include "store/large.h"
 
 #define MAX_ROWS 1000 /* of one relation */
-#define LETTERS 5000  /* tasks that are looked at for letters, at each place */
+#define LETTERS 5000  /* tasks searched for letters, at each place */
 #define PAGE 500
 
 PG_FUNCTION_INFO_V1(taskq_lineage);
@@ -44,7 +44,7 @@ typedef struct Lineage
 	TqVisibility   sight;
 	ReturnSetInfo *result;
 	MemoryContext  row_context;
-	int64          letters[MAX_ROWS]; /* that were told */
+	int64          letters[MAX_ROWS]; /* already reported */
 	int            letter_count;
 } Lineage;
 
@@ -97,7 +97,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The task that was recreated as this one. */
+/* Find the task that was recreated as this one. */
 static bool
 find_origin(Lineage *lineage, int64 task_id, TqTask *task)
 {
@@ -128,7 +128,7 @@ tell(Lineage *lineage, const TqTask *task, const char *relation,
 	tq_srf_add(lineage->result, values, nulls);
 }
 
-/* Back to the first. */
+/* Follow the chain back to the first task. */
 static void
 tell_recreated_from(Lineage *lineage, const TqTask *task)
 {
@@ -144,7 +144,7 @@ tell_recreated_from(Lineage *lineage, const TqTask *task)
 	}
 }
 
-/* And on to the last. */
+/* Follow the chain on to the last task. */
 static void
 tell_recreated_as(Lineage *lineage, const TqTask *task)
 {
@@ -184,7 +184,7 @@ tell_letters(Lineage *lineage, const TqTask *task)
 	look_for_letters(lineage, queue_id, task->f.task_id, after);
 }
 
-/* Letters of a task among those of a queue behind an id. */
+/* Search the tasks of a queue behind an id for letters of a task. */
 static void
 look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 {
@@ -225,8 +225,8 @@ look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 }
 
 /*
- * The id behind which the tasks of a queue are that were made since some
- * time: later ones have higher ids, or nearly so.
+ * Find the id behind which are the tasks of a queue that were created since
+ * some time: later tasks have higher ids, with few exceptions.
  */
 static int64
 first_since(Lineage *lineage, int32 queue_id, int64 after, TimestampTz since)
@@ -289,7 +289,7 @@ tell_correlated(Lineage *lineage, const TqTask *task)
 	}
 }
 
-/* Whose dead letter a task is; 0: it is none. */
+/* Return the id of the task whose dead letter this is; 0 if it is not one. */
 static int64
 origin_of(TqTask *task)
 {

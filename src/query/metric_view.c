@@ -1,12 +1,12 @@
 /*
  * metric_view.c
- *		taskq.metric_rows(): what is counted, for the view of metrics.
+ *		taskq.metric_rows(): counters for the view of metrics.
  *
- * Counters and histograms of the queues that current_user may read, and,
- * for those who may read all, what belongs to no queue.  Where nothing is
- * counted, since the library was not preloaded, there are no rows of them: a
- * zero would say that nothing has happened.  What taskq.queues shows, too, is
- * added by the view.
+ * Returns counters and histograms of the queues that current_user may read
+ * and, for roles that may read all queues, those that belong to no queue.  If
+ * nothing is counted because the library is not preloaded, these rows are
+ * missing: a zero would say that nothing has happened.  The view adds the
+ * numbers that taskq.queues also shows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -45,7 +45,7 @@ typedef enum MetricColumn
 	OUT_COLUMNS
 } MetricColumn;
 
-/* One row that is being made. */
+/* A row under construction. */
 typedef struct Row
 {
 	Datum values[OUT_COLUMNS];
@@ -79,8 +79,8 @@ static const char *const ends[] = {[TQ_END_FAILURE] = "failure",
 StaticAssertDecl(lengthof(ends) == TQ_END_LAST + 1, "every end has a name");
 
 /*
- * The session that has had its snapshot or transaction number for the
- * longest time; vacuum removes nothing that was dead since.
+ * The session with the oldest snapshot or transaction id; vacuum cannot remove
+ * rows that have become dead since.
  */
 static TqStmt stmt_oldest_snapshot = {
 	"SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8,"
@@ -97,7 +97,7 @@ static TqStmt stmt_oldest_snapshot = {
 	" ORDER BY a.xact_start LIMIT 1",
 	{OIDOID}};
 
-/* By the server's statistics, which follow within a minute. */
+/* From the server's statistics, which lag by up to a minute. */
 static TqStmt stmt_dead_share = {
 	"SELECT coalesce(d.dead::float8 / nullif(d.dead + d.live, 0), 0)"
 	"  FROM (SELECT pg_stat_get_dead_tuples($1) AS dead,"
@@ -135,7 +135,7 @@ taskq_metric_rows(PG_FUNCTION_ARGS)
 	if (tq_metric_ready())
 	{
 		names = tq_queue_names(&count);
-		/* what the session knows may be read anew from queue to queue */
+		/* the session's cache may be refreshed between two queues */
 		copies = palloc(sizeof(char *) * (count + 1));
 		for (int i = 0; i < count; i++)
 			copies[i] = pstrdup(names[i]);
@@ -183,7 +183,7 @@ put_queue(ReturnSetInfo *result, const TqQueue *queue)
 	put_workers(result, queue->name, &metrics);
 }
 
-/* What belongs to no queue. */
+/* Metrics that belong to no queue. */
 static void
 put_database(ReturnSetInfo *result)
 {
@@ -204,7 +204,7 @@ put_workers(ReturnSetInfo *result, const char *queue, const TqMetrics *metrics)
 				   (double) metrics->slot[worker_counters[i].metric]);
 }
 
-/* What the server does to the queues. */
+/* Effects of the server on the queues. */
 static void
 put_server(ReturnSetInfo *result)
 {
@@ -243,7 +243,7 @@ put_number(ReturnSetInfo *result, const char *name, const char *queue,
 	put_row(result, &row);
 }
 
-/* Buckets count what they hold and what those before them do. */
+/* Buckets are cumulative: each includes those before it. */
 static void
 put_histogram(ReturnSetInfo *result, const char *queue,
 			  const TqMetrics *metrics, TqHistogram histogram)

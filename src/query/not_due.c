@@ -1,11 +1,11 @@
 /*
  * not_due.c
- *		How many tasks of each queue wait for their time.
+ *		Numbers of tasks of each queue that are not due yet.
  *
- * The index of due times carries the queue, so the entries from now on are
- * counted without a look at the rows, where the visibility map says that all
- * of a page can be seen.  A hundred thousand entries take some 10 ms in this
- * way; an aggregate in SQL takes several times as long.
+ * The index of due times contains the queue, so entries from now on can be
+ * counted without reading rows if the visibility map says that all rows of a
+ * page are visible.  A hundred thousand entries take about 10 ms this way; an
+ * SQL aggregate takes several times as long.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -32,8 +32,8 @@ static void      count_entries(HTAB *counts, Relation table, Relation index,
 static TqNotDue *sorted(HTAB *counts, int *count);
 
 /*
- * Of all queues that have such tasks, sorted by queue, as committed now; in
- * the current context.
+ * For all queues with such tasks, sorted by queue, as currently committed;
+ * allocated in the current context.
  */
 TqNotDue *
 tq_not_due_count(TimestampTz now, int *count)

@@ -1,6 +1,6 @@
 /*
  * not_due.h
- *		How many tasks of each queue wait for their time.
+ *		Numbers of tasks of each queue that are not due yet.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,12 +1,12 @@
 /*
  * queue_counts.c
- *		How many tasks a queue has, for the view of queues.
+ *		Numbers of tasks of a queue, for the view of queues.
  *
- * Live tasks are counted in shared memory (shared/counter.c).  Where that is
- * not there, or on a standby, rows are counted.  Finished ones are counted
- * here while they are few, else by a duty (finished_count.c).
+ * Live tasks are counted in shared memory (shared/counter.c).  Without it, or
+ * on a standby, rows are counted.  Finished tasks are counted here while there
+ * are few, otherwise by a duty (finished_count.c).
  *
- * What needs one reading for all queues is read at the first call of a
+ * Data that one scan provides for all queues is read at the first call of a
  * statement and kept for its other calls.
  *
  * Copyright (c) 2026, the taskq developers
@@ -40,12 +40,12 @@
 #include "shared/shmem.h"
 #include "shared/waiter.h"
 
-#define FEW 50 /* finished tasks of a state, which are counted at once */
+#define FEW 50 /* count up to this many done or dead tasks directly */
 
 PG_FUNCTION_INFO_V1(taskq_queue_numbers);
 PG_FUNCTION_INFO_V1(taskq_worker_running);
 
-/* Results, in their order. */
+/* Results, in order. */
 typedef enum NumberColumn
 {
 	RESULT_PENDING,
@@ -63,7 +63,7 @@ typedef enum NumberColumn
 	RESULTS
 } NumberColumn;
 
-/* A number of one queue, or of one worker. */
+/* A number for a queue or a worker. */
 typedef struct Number
 {
 	int32 id;
@@ -76,14 +76,16 @@ typedef struct LiveNumber
 	int64 live[TQ_LIVE_STATES];
 } LiveNumber;
 
-/* What is kept from call to call of a statement; each sorted by queue. */
+/*
+ * Data kept between the calls of a statement; each array is sorted by queue.
+ */
 typedef struct Known
 {
-	TqNotDue   *not_due; /* a due time is watched for pending tasks alone */
+	TqNotDue   *not_due; /* only pending tasks have a timer for a due time */
 	int         not_due_count;
 	Number     *workers;
 	int         workers_count;
-	LiveNumber *live; /* by rows; NULL: not needed yet */
+	LiveNumber *live; /* from rows; NULL: not needed yet */
 	int         live_count;
 	TqFinished *finished;
 	int         finished_count;
@@ -113,7 +115,8 @@ static Known  *known_of(FunctionCallInfo fcinfo);
 static void    put_live(Known *known, int32 queue_id, Datum *values);
 static void    put_finished(Known *known, int32 queue_id, Datum *values,
 							bool *nulls);
-static int64   count_few(int32 queue_id, TqState state);
+static void    count_few(int32 queue_id, int64 *done, int64 *dead,
+						 TimestampTz *as_of);
 static void    put_oldest(const TqQueue *queue, Datum *values, bool *nulls);
 static void    put_rates(const TqQueue *queue, Datum *values, bool *nulls);
 static void    read_live(Known *known);
@@ -127,7 +130,7 @@ static void    count_held(Known *known);
 static int     compare_running(const void *a, const void *b);
 
 /*
- * The numbers of a queue that current_user may read, else nulls.
+ * Return the numbers of a queue that current_user may read; otherwise nulls.
  */
 Datum
 taskq_queue_numbers(PG_FUNCTION_ARGS)
@@ -209,45 +212,44 @@ put_live(Known *known, int32 queue_id, Datum *values)
 	values[RESULT_SUSPENDED] = Int64GetDatum(live[3]);
 }
 
-/* Count while there are few; else what was counted last. */
+/* Count while there are few tasks; otherwise use the numbers counted last. */
 static void
 put_finished(Known *known, int32 queue_id, Datum *values, bool *nulls)
 {
-	static const TqState states[] = {TQ_STATE_DONE, TQ_STATE_DEAD};
 	TqFinished *last = entry_of(known->finished, known->finished_count,
 								sizeof(TqFinished), queue_id);
-	TimestampTz as_of = tq_clock_wall();
+	int64       done = last == NULL ? 0 : last->done;
+	int64       dead = last == NULL ? 0 : last->dead;
+	TimestampTz as_of = known->finished_as_of;
 
-	for (int i = 0; i < lengthof(states); i++)
-	{
-		int64 counted = last == NULL ? 0 : i == 0 ? last->done : last->dead;
-		int64 count = FEW + 1;
-
-		if (counted <= FEW)
-			count = count_few(queue_id, states[i]);
-		if (count > FEW)
-		{
-			count = counted;
-			as_of = known->finished_as_of;
-			nulls[RESULT_DONE + i] = as_of == 0;
-		}
-		values[RESULT_DONE + i] = Int64GetDatum(count);
-	}
-	nulls[RESULT_COUNTED_AT] = as_of == 0;
+	if (done <= FEW && dead <= FEW)
+		count_few(queue_id, &done, &dead, &as_of);
+	nulls[RESULT_DONE] = nulls[RESULT_DEAD] = nulls[RESULT_COUNTED_AT] =
+		as_of == 0;
+	values[RESULT_DONE] = Int64GetDatum(done);
+	values[RESULT_DEAD] = Int64GetDatum(dead);
 	values[RESULT_COUNTED_AT] = TimestampTzGetDatum(as_of);
 }
 
-/* Up to one more than few. */
-static int64
-count_few(int32 queue_id, TqState state)
+/* Count what is there now, if both numbers are small. */
+static void
+count_few(int32 queue_id, int64 *done, int64 *dead, TimestampTz *as_of)
 {
 	Snapshot    snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TimestampTz now = tq_clock_wall();
 	TqTaskPage *find = tq_task_page_begin(snapshot);
-	int64       count = tq_task_page_count(find, queue_id, state, FEW + 1);
+	int64       done_now =
+		tq_task_page_count(find, queue_id, TQ_STATE_DONE, FEW + 1);
+	int64 dead_now =
+		tq_task_page_count(find, queue_id, TQ_STATE_DEAD, FEW + 1);
 
 	tq_task_page_end(find);
 	UnregisterSnapshot(snapshot);
-	return count;
+	if (done_now > FEW || dead_now > FEW)
+		return;
+	*done = done_now;
+	*dead = dead_now;
+	*as_of = now;
 }
 
 static void
@@ -266,7 +268,10 @@ put_oldest(const TqQueue *queue, Datum *values, bool *nulls)
 			TimestampTzGetDatum(oldest));
 }
 
-/* What the bucket of rate_limit holds; null without one, or not known. */
+/*
+ * Return the tokens in the bucket of rate_limit; null if there is none or it
+ * is unknown.
+ */
 static void
 put_rates(const TqQueue *queue, Datum *values, bool *nulls)
 {
@@ -280,7 +285,7 @@ put_rates(const TqQueue *queue, Datum *values, bool *nulls)
 			jsonb_in, CStringGetDatum(psprintf("{\"tokens\": %.3f}", tokens)));
 }
 
-/* Count rows, where numbers are not kept. */
+/* Count rows, if numbers are not kept. */
 static void
 read_live(Known *known)
 {
@@ -301,7 +306,7 @@ read_live(Known *known)
 	tq_spi_leave(&spi);
 }
 
-/* Workers that hold a task of each queue. */
+/* Count the workers that hold a task, for each queue. */
 static void
 count_workers(Known *known)
 {
@@ -329,8 +334,8 @@ count_workers(Known *known)
 }
 
 /*
- * How many tasks a worker holds, if current_user may see it; read for all
- * workers at the first call.
+ * Return how many tasks a worker holds, if current_user may see it; read for
+ * all workers at the first call.
  */
 Datum
 taskq_worker_running(PG_FUNCTION_ARGS)
@@ -344,7 +349,7 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 		MemoryContext mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
 		known = palloc0(sizeof(Known));
-		/* entries do not tell what this transaction has claimed */
+		/* entries do not include what this transaction has claimed */
 		if (tq_running_complete() &&
 			!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 			count_held(known);
@@ -358,7 +363,7 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 		number_of(known->workers, known->workers_count, PG_GETARG_INT32(0)));
 }
 
-/* Tasks that each worker holds. */
+/* Count the tasks that each worker holds. */
 static void
 count_held(Known *known)
 {
@@ -381,7 +386,7 @@ count_held(Known *known)
 	pfree(running);
 }
 
-/* Rows of an id and a number, sorted by id. */
+/* Read rows of an id and a number, sorted by id. */
 static Number *
 read_numbers(TqStmt *stmt, const Datum *args, int *count)
 {

@@ -1,6 +1,6 @@
 /*
  * task_count.c
- *		taskq_count, taskq_sequence_at: looking back by numbers.
+ *		taskq_count, taskq_sequence_at: counts and ids in the past.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -22,7 +22,7 @@
 PG_FUNCTION_INFO_V1(taskq_count);
 PG_FUNCTION_INFO_V1(taskq_sequence_at);
 
-/* What both tables are asked for. */
+/* The part that the queries of both tables share. */
 #define CHOSEN(table)                                                         \
 	" FROM " table " t"                                                       \
 	" WHERE t.queue_id = ANY ($1)"                                            \
@@ -91,7 +91,7 @@ static bool  find_task(TqStmt *stmt, int64 id, int64 *task_id,
 					   TimestampTz *created_at);
 static bool  first_after(TimestampTz moment, bool inclusive, int64 *task_id);
 
-/* How many tasks there are, by queue and state, and the newest of each. */
+/* Count tasks by queue and state, and return the newest of each. */
 Datum
 taskq_count(PG_FUNCTION_ARGS)
 {
@@ -155,11 +155,11 @@ taskq_count(PG_FUNCTION_ARGS)
 }
 
 /*
- * The first id that was made at the moment or later, or the last one that was
- * made then or before.  Ids rise as tasks are made, up to what two sessions
- * do at the same instant: so a search by halves finds it.  If there is none,
- * the answer is beyond all ids: as a bound of taskq_purge() NULL would mean
- * every task.
+ * Return the first id created at the given time or later, or the last one
+ * created then or earlier.  Ids rise with the time of creation, except between
+ * concurrent sessions, so binary search finds it.  If there is none, the
+ * result is beyond all ids: as a bound of taskq_purge(), NULL would mean every
+ * task.
  */
 Datum
 taskq_sequence_at(PG_FUNCTION_ARGS)
@@ -187,7 +187,7 @@ taskq_sequence_at(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(task_id);
 }
 
-/* Numbers of the queues that current_user may read: one, or all. */
+/* Return the numbers of the queues that current_user may read: one, or all. */
 static Datum
 readable_queues(const char *name)
 {
@@ -239,7 +239,7 @@ find_task(TqStmt *stmt, int64 id, int64 *task_id, TimestampTz *created_at)
 	return found;
 }
 
-/* The first task made after the moment, or at it. */
+/* Find the first task created after the time, or at it. */
 static bool
 first_after(TimestampTz moment, bool inclusive, int64 *task_id)
 {

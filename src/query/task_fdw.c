@@ -2,15 +2,16 @@
  * task_fdw.c
  *		taskq.task_scan: all tasks that current_user may see, as a table.
  *
- * The views of tasks select from this foreign table.  So that a condition on
- * a queue or a state, an order by id and a limit work as they do for
- * taskq_list, whatever the planner thinks of seventeen leaves, the planner
- * tells here what it wants, and query/task_page.c answers.
+ * The views of tasks select from this foreign table.  It makes a condition on
+ * a queue or a state, an order by id and a limit work as they do in
+ * taskq_list, regardless of the planner's estimates for seventeen leaves: the
+ * planner passes what it needs to this code, and query/task_page.c finds the
+ * rows.
  *
- * Rows that current_user may not see never leave the scan, and what it may
- * not read of them is null.  current_user is looked at when the scan begins.
- * Conditions are also tested by the server itself: taking them is only a
- * matter of speed.
+ * The scan never returns rows that current_user may not see, and sets columns
+ * that it may not read to null. current_user is determined when the scan
+ * begins.  The server also tests the conditions itself: pushing them down only
+ * serves performance.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -54,10 +55,11 @@
 #define LAST_PAGE 10000
 #define ROW_COST 0.05
 #define LOOK_UP_COST 10
+#define MAX_LISTED (MaxAllocSize / sizeof(Datum)) /* one less than that */
 
 PG_FUNCTION_INFO_V1(taskq_scan_handler);
 
-/* Conditions that are taken: comparisons of a column with a value. */
+/* Conditions that the scan uses: comparisons of a column with a value. */
 typedef enum Taken
 {
 	TAKEN_QUEUE,
@@ -94,9 +96,9 @@ typedef struct TaskScan
 	List         *values; /* states of expressions */
 	List         *taken;
 	bool          backward;
-	bool          reads_row; /* more than the id is wanted */
-	bool          started;   /* the filter is known */
-	bool          finished;  /* no pages behind this one */
+	bool          reads_row; /* needs more than the id */
+	bool          started;   /* the filter has been read */
+	bool          finished;  /* there are no more pages */
 	TqFound      *page;
 	int           count;
 	int           next;
@@ -167,8 +169,9 @@ get_size(PlannerInfo *root, RelOptInfo *rel, Oid relid)
 }
 
 /*
- * Two paths: by id, rising and falling.  They are told always, since a query
- * of a view that is a barrier does not tell here which one it wants.
+ * Two paths: by ascending and by descending id.  Both are always offered,
+ * since a query of a security barrier view does not pass down which one it
+ * needs.
  */
 static void
 get_paths(PlannerInfo *root, RelOptInfo *rel, Oid relid)
@@ -313,7 +316,7 @@ end_scan(ForeignScanState *node)
 		tq_task_page_end(scan->find);
 }
 
-/* What the scan takes care of. */
+/* Show what the scan handles itself. */
 static void
 explain_scan(ForeignScanState *node, ExplainState *es)
 {
@@ -331,7 +334,7 @@ explain_scan(ForeignScanState *node, ExplainState *es)
 						es);
 }
 
-/* As far as the server knows. */
+/* As far as the server's statistics know. */
 static double
 tasks_in_all(void)
 {
@@ -355,8 +358,8 @@ tasks_in_all(void)
 }
 
 /*
- * Is the clause a comparison that the scan can use, of a column with a value
- * that stays the same for the scan?
+ * Is the clause a comparison that the scan can use: of a column with a value
+ * that does not change during the scan?
  */
 static bool
 take(RelOptInfo *rel, Expr *clause, int *taken, Expr **value)
@@ -429,7 +432,10 @@ take_list(RelOptInfo *rel, ScalarArrayOpExpr *op, int *taken, Expr **value)
 		   !contain_volatile_functions((Node *) *value);
 }
 
-/* The column, from 0, that an expression is; -1 for anything else. */
+/*
+ * Return the column, from 0, that an expression refers to; -1 for anything
+ * else.
+ */
 static int
 column_of(RelOptInfo *rel, Expr *expr)
 {
@@ -465,7 +471,7 @@ wanted_columns(RelOptInfo *rel)
 	return wanted;
 }
 
-/* Evaluate what conditions compare with. */
+/* Evaluate the values that conditions compare with. */
 static void
 read_filter(ForeignScanState *node, TaskScan *scan)
 {
@@ -574,19 +580,24 @@ apply_word(TaskScan *scan, Taken taken, const char *word)
 static void
 apply_ids(TaskScan *scan, Oid type, Datum value)
 {
-	Oid    element = get_element_type(type);
-	int16  width;
-	bool   by_value;
-	char   alignment;
-	Datum *items;
-	bool  *nulls;
-	int    count;
-	int    kept = 0;
-	int64 *ids;
+	ArrayType *array = DatumGetArrayTypeP(value);
+	Oid        element = get_element_type(type);
+	int16      width;
+	bool       by_value;
+	char       alignment;
+	Datum     *items;
+	bool      *nulls;
+	int        count;
+	int        kept = 0;
+	int64     *ids;
 
+	if (ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) >= MAX_LISTED)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("list of task ids has more than %d elements",
+							   (int) MAX_LISTED - 1)));
 	get_typlenbyvalalign(element, &width, &by_value, &alignment);
-	deconstruct_array(DatumGetArrayTypeP(value), element, width, by_value,
-					  alignment, &items, &nulls, &count);
+	deconstruct_array(array, element, width, by_value, alignment, &items,
+					  &nulls, &count);
 	ids = palloc(sizeof(int64) * (count + 1));
 	for (int i = 0; i < count; i++)
 	{
@@ -618,7 +629,7 @@ int_of(Oid type, Datum value)
 	}
 }
 
-/* No row can fit. */
+/* No row can match. */
 static void
 nothing(TaskScan *scan)
 {
@@ -626,7 +637,7 @@ nothing(TaskScan *scan)
 	scan->filter.last = PG_INT64_MIN;
 }
 
-/* The first page is small: most queries want no more. */
+/* The first page is small: most queries need no more. */
 static bool
 next_page(TaskScan *scan)
 {

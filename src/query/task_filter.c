@@ -1,6 +1,6 @@
 /*
  * task_filter.c
- *		What is looked for, and whether a row of a task is that.
+ *		A filter on tasks, and whether a row matches it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,7 +21,7 @@ tq_task_filter_init(TqTaskFilter *filter)
 	filter->last = PG_INT64_MAX;
 }
 
-/* Go on behind a task; after the last id there is nothing. */
+/* Continue after a task; after the last id there is none. */
 void
 tq_task_filter_after(TqTaskFilter *filter, int64 task_id)
 {
@@ -40,7 +40,7 @@ tq_task_filter_after(TqTaskFilter *filter, int64 task_id)
 	}
 }
 
-/* Does all of the filter but its bounds of ids apply? */
+/* Does the row match the whole filter except its bounds of ids? */
 bool
 tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
 					const TqTaskFixed *row)

@@ -1,6 +1,6 @@
 /*
  * task_filter.h
- *		What is looked for, and whether a row of a task is that.
+ *		A filter on tasks, and whether a row matches it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,21 +12,21 @@
 
 #include "store/task.h"
 
-/* What is looked for; all that is given must apply. */
+/* Search conditions; all that are given must match. */
 typedef struct TqTaskFilter
 {
 	bool         all_queues;
-	int32       *queues; /* sorted; when not all_queues */
+	int32       *queues; /* sorted; unless all_queues */
 	int          queue_count;
-	int          state;     /* a TqState; none: any */
-	const char  *reference; /* NULL: any, so of the next two */
+	int          state;     /* a TqState; TQ_STATE_NONE: any */
+	const char  *reference; /* NULL: any; so are the next two */
 	const char  *key;
 	const char  *correlation_id;
-	int64        recreated_as; /* 0: any; else nothing above applies */
+	int64        recreated_as; /* 0: any; else excludes all above */
 	const int64 *ids;          /* NULL: any */
 	int          id_count;
-	int64        first; /* ids from here */
-	int64        last;  /* to here */
+	int64        first; /* lowest id */
+	int64        last;  /* highest id */
 	bool         backward;
 } TqTaskFilter;
 

@@ -1,10 +1,10 @@
 /*
  * task_get.c
- *		Looking at tasks: taskq_get, taskq_get_many, taskq_list; what the
- *		filtered views call.
+ *		Reading tasks: taskq_get, taskq_get_many, taskq_list, and functions
+ *		that the filtered views call.
  *
- * query/task_page.c finds the tasks, query/task_info.c makes their rows;
- * rights are checked here.  A call looks at one snapshot, taken when it
+ * query/task_page.c finds the tasks and query/task_info.c builds their rows;
+ * rights are checked here.  A call uses a single snapshot, taken when it
  * begins.
  *
  * Copyright (c) 2026, the taskq developers
@@ -42,7 +42,7 @@ PG_FUNCTION_INFO_V1(taskq_may_read_payload);
 PG_FUNCTION_INFO_V1(taskq_may_see_worker);
 PG_FUNCTION_INFO_V1(taskq_task_progress);
 
-/* One call that looks. */
+/* A call that reads. */
 typedef struct Look
 {
 	TqTaskPage *find;
@@ -85,10 +85,11 @@ taskq_get(PG_FUNCTION_ARGS)
 }
 
 /*
- * What has become of a task, for those who wait for it: who may read it, and
- * who submitted it and still may submit to its queue.  What has not finished
- * has no result and no error yet, and what is done no error.  False when
- * there is no such task; TQ002 or 42501 when it is not to be seen.
+ * Get the outcome of a task for a session that waits for it: for roles that
+ * may read it, and for its submitter if that role may still submit to the
+ * queue.  A task that has not finished has no result or error yet, and a done
+ * task has no error.  Returns false if there is no such task; raises TQ002 or
+ * 42501 if the caller may not see it.
  */
 bool
 tq_task_get_outcome(int64 task_id, TqTaskOutcome *outcome)
@@ -129,7 +130,10 @@ tq_task_get_outcome(int64 task_id, TqTaskOutcome *outcome)
 	return found;
 }
 
-/* In the order of the ids; a row of nulls for each that is not to be seen. */
+/*
+ * Returns rows in the order of the ids; a row of nulls for each id that does
+ * not exist or is not visible.
+ */
 Datum
 taskq_get_many(PG_FUNCTION_ARGS)
 {
@@ -209,7 +213,7 @@ taskq_list(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The arguments of taskq_list, and what the caller may see. */
+/* Read the arguments of taskq_list, and what the caller may see. */
 static void
 read_list_filter(FunctionCallInfo fcinfo, Look *look, TqTaskFilter *filter)
 {
@@ -256,14 +260,14 @@ taskq_may_read(PG_FUNCTION_ARGS)
 				   (reads(PG_GETARG_INT32(0)) || tq_role_is_monitor()));
 }
 
-/* For views: and what they carry? */
+/* For views: may current_user see their payloads? */
 Datum
 taskq_may_read_payload(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) && reads(PG_GETARG_INT32(0)));
 }
 
-/* Has current_user the right to read a queue, or (0) all? */
+/* Has current_user the right to read a queue, or (0) all queues? */
 static bool
 reads(int32 queue_id)
 {
@@ -280,8 +284,8 @@ reads(int32 queue_id)
 }
 
 /*
- * How far a running task is: (progress, message), nulls
- * when nothing was told, or current_user may not see it.
+ * Return the progress of a running task: (progress, message); nulls if none
+ * was reported or current_user may not see it.
  */
 Datum
 taskq_task_progress(PG_FUNCTION_ARGS)
@@ -306,8 +310,8 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 }
 
 /*
- * For the view of workers: those of roles whose privileges current_user
- * has; readers of all queues and pg_monitor see all.
+ * For the view of workers: a role sees the workers of roles whose privileges
+ * it has; readers of all queues and pg_monitor see all workers.
  */
 Datum
 taskq_may_see_worker(PG_FUNCTION_ARGS)
@@ -322,7 +326,7 @@ taskq_may_see_worker(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
 }
 
-/* The same by the number of the worker. */
+/* Same, by the number of the worker. */
 bool
 tq_task_get_sees_worker(int32 worker_id)
 {
@@ -350,7 +354,7 @@ sees_workers(void)
 		   (tq_role_rights_all() & (TQ_RIGHT_READ | TQ_RIGHT_MANAGE)) != 0;
 }
 
-/* May current_user see how far the task is?  words: also what was told? */
+/* May current_user see the progress of the task? words: also the message? */
 static bool
 may_see_progress(int64 task_id, bool *words)
 {
@@ -368,7 +372,7 @@ may_see_progress(int64 task_id, bool *words)
 	return may;
 }
 
-/* See what is committed now, and what this transaction did. */
+/* Read what is committed now, and what this transaction did. */
 static void
 look_begin(Look *look)
 {
@@ -386,7 +390,10 @@ look_end(Look *look)
 	PopActiveSnapshot();
 }
 
-/* May current_user?  42501 for a role with another right on the queue. */
+/*
+ * May current_user see the task?  Raises 42501 for a role with another right
+ * on the queue.
+ */
 static bool
 may_see(Look *look, const TqTask *task)
 {
@@ -398,11 +405,11 @@ may_see(Look *look, const TqTask *task)
 		tq_visibility_reads(&look->info.sight, task->f.queue_id))
 		return true;
 	if (tq_role_rights(queue) != 0)
-		tq_error_task_right(TQ_RIGHT_READ);
+		tq_error_task_right(task->f.task_id, TQ_RIGHT_READ);
 	return false;
 }
 
-/* Did current_user submit the task, to a queue it still may submit to? */
+/* Did current_user submit the task, to a queue it may still submit to? */
 static bool
 has_submitted(const TqTask *task)
 {

@@ -1,6 +1,6 @@
 /*
  * task_get.h
- *		Looking at tasks.
+ *		Reading tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,7 +9,7 @@
 
 #include "base/code.h"
 
-/* What has become of a task. */
+/* The outcome of a task. */
 typedef struct TqTaskOutcome
 {
 	TqState state;

@@ -1,11 +1,12 @@
 /*
  * task_info.c
- *		Tasks as those who look see them: rows of taskq.task_info.
+ *		Tasks as readers see them: rows of taskq.task_info.
  *
- * What a task carries (payload, results, errors, words) is for those who may
- * read its queue; pg_monitor sees the rest.  Names of workers and roles, and
- * what is in taskq.large, are read as the active snapshot sees them; how far
- * a task is, and when its worker was last seen, is in shared memory.
+ * The contents of a task (payload, results, errors, messages) are visible to
+ * roles that may read its queue; pg_monitor sees everything else.  Names of
+ * workers and roles, and values in taskq.large, are read with the active
+ * snapshot; progress, and the time a worker was last seen, come from shared
+ * memory.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -47,7 +48,7 @@ typedef struct NameEntry
 	text   *name; /* NULL: there is none */
 } NameEntry;
 
-/* A row that is being made. */
+/* A row under construction. */
 typedef struct Row
 {
 	TqInfo *info;
@@ -74,7 +75,7 @@ static void  put_running(Row *row, bool payload);
 static text *name_of(TqInfo *info, NameKind kind, int32 id);
 static text *last_error(Datum errors);
 
-/* All columns are wanted, until somebody says otherwise. */
+/* Include all columns, unless the caller restricts them. */
 void
 tq_task_info_begin(TqInfo *info)
 {
@@ -91,7 +92,7 @@ tq_task_info_begin(TqInfo *info)
 }
 
 /*
- * The row of a task; columns that are not wanted, or not to be seen, are
+ * Build the row of a task; columns that are not included or not visible are
  * null.  Values are in the current memory context, or the task's.
  */
 void
@@ -139,7 +140,7 @@ put_word(Row *row, TqInfoColumn column, const char *word)
 		put(row, column, CStringGetTextDatum(word));
 }
 
-/* Infinity stands for none. */
+/* Infinity stands for no value. */
 static void
 put_time(Row *row, TqInfoColumn column, TimestampTz time)
 {
@@ -201,7 +202,7 @@ put_fixed(Row *row)
 	put_word(row, TQ_INFO_DESCENT, tq_state_name((TqState) f->descent));
 }
 
-/* What the task carries. */
+/* The contents of the task. */
 static void
 put_carried(Row *row)
 {
@@ -235,7 +236,7 @@ put_carried(Row *row)
 	}
 }
 
-/* What its worker told, and when it was last seen. */
+/* What its worker reported, and when the worker was last seen. */
 static void
 put_running(Row *row, bool payload)
 {
@@ -291,7 +292,7 @@ name_of(TqInfo *info, NameKind kind, int32 id)
 	return name;
 }
 
-/* The text of the last of a list of errors; NULL when there is none. */
+/* Return the text of the last error in a list; NULL if there is none. */
 static text *
 last_error(Datum errors)
 {

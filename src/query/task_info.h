@@ -1,6 +1,6 @@
 /*
  * task_info.h
- *		Tasks as those who look see them: rows of taskq.task_info.
+ *		Tasks as readers see them: rows of taskq.task_info.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -10,7 +10,7 @@
 #include "query/visibility.h"
 #include "store/task.h"
 
-/* The columns of taskq.task_info, then those that only views use. */
+/* The columns of taskq.task_info, followed by those that only views use. */
 typedef enum TqInfoColumn
 {
 	TQ_INFO_TASK_ID,
@@ -49,13 +49,13 @@ typedef enum TqInfoColumn
 	TQ_INFO_RECREATED_AS,
 	TQ_INFO_WORKFLOW_ID,
 	TQ_INFO_STEP,
-	TQ_INFO_WORKER_SEEN, /* of taskq.task_scan only */
+	TQ_INFO_WORKER_SEEN, /* only of taskq.task_scan */
 	TQ_INFO_PROGRESS_MESSAGE
 } TqInfoColumn;
 
 #define TQ_SCAN_COLUMNS (TQ_INFO_PROGRESS_MESSAGE + 1)
 
-/* What is kept from row to row. */
+/* State kept between rows. */
 typedef struct TqInfo
 {
 	TqVisibility sight;

@@ -1,23 +1,23 @@
 /*
  * task_page.c
- *		Finding tasks for those who look: pages of them, by id.
+ *		Finding tasks for readers: pages of them, by id.
  *
- * A page is the first so many tasks, by rising or falling id, to which a
- * filter applies, of taskq.task and all leaves of the archive, as one
- * snapshot sees them: so a task that finishes meanwhile is on it once.  The
- * next page goes on behind the last id.
+ * A page consists of the first tasks, by ascending or descending id, that
+ * match a filter, from taskq.task and all leaves of the archive, with a single
+ * snapshot: a task that finishes concurrently is on it once.  The next page
+ * continues behind the last id.
  *
- * Which index answers is decided here and not by the planner, so that it does
- * not depend on statistics: each table is read through the index that fits the
- * filter best, and in the order of ids, as far as the page needs.  Two filters
- * have no index of their own: by queue, and by state, among live tasks (what
- * is indexed there costs every submit, and a claim changes the state); and by
- * several queues in the archive.  There the walk by id goes on for as long as
- * BUDGET rows that do not fit; then candidates come from elsewhere: lanes of
- * the dispatch index, of which no rows are read, the running-task table, or a
- * range of the archive's index for each queue.
+ * The index is chosen here and not by the planner, so that the choice does not
+ * depend on statistics: each table is read through the index that fits the
+ * filter best, in id order, as far as the page needs.  Two filters have no
+ * index of their own: by queue and by state among live tasks (indexed columns
+ * there cost every submit, and a claim changes the state); and by several
+ * queues in the archive.  For these the walk by id continues for BUDGET rows
+ * that do not match; after that, candidates come from another source: lanes of
+ * the dispatch index, of which no rows are read, the table of running tasks,
+ * or a range of the archive's index for each queue.
  *
- * Locks of tables are held to the end of the transaction, as by any query.
+ * Locks on tables are held until the end of the transaction, as by any query.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -48,9 +48,9 @@
 #include "shared/running.h"
 #include "store/row.h"
 
-#define BUDGET 1000  /* rows that do not fit, before another way is tried */
-#define RANGE_COST 4 /* rows that could be looked at instead of a range */
-#define FEW_QUEUES 4 /* that are looked up one by one at once */
+#define BUDGET 1000  /* rows that do not match, before trying another way */
+#define RANGE_COST 4 /* rows that could be read instead of a range */
+#define FEW_QUEUES 4 /* that are searched one by one immediately */
 #define MIN_CANDIDATES 1000
 
 typedef enum Which
@@ -66,7 +66,7 @@ typedef enum Which
 	INDEXES
 } Which;
 
-/* Ends of their names: of taskq.task, of leaves. */
+/* Suffixes of their names: of taskq.task, of leaves. */
 static const char *const index_names[INDEXES][2] = {
 	[BY_ID] = {"pkey", "pkey"},
 	[BY_STATE] = {NULL, "queue_id_state_task_id_idx"},
@@ -80,7 +80,7 @@ static const char *const index_names[INDEXES][2] = {
 typedef struct Table
 {
 	Relation        rel;
-	Relation        index[INDEXES]; /* opened at first use */
+	Relation        index[INDEXES]; /* opened on first use */
 	TupleTableSlot *slot;
 } Table;
 
@@ -89,7 +89,7 @@ struct TqTaskPage
 	MemoryContext context; /* lives as long as this */
 	Snapshot      snapshot;
 	Table         table[TQ_FOUND_TABLES];
-	int32        *every_queue; /* read at first use */
+	int32        *every_queue; /* read on first use */
 	int           every_count;
 };
 
@@ -99,7 +99,7 @@ typedef struct Search
 	TqTaskPage         *find;
 	const TqTaskFilter *filter;
 	TqIdHeap            page;
-	int64               first; /* bounds of the walk that is under way */
+	int64               first; /* bounds of the current walk */
 	int64               last;
 } Search;
 
@@ -109,7 +109,7 @@ typedef struct Range
 	Which       which;
 	ScanKeyData keys[5];
 	int         nkeys;
-	int         id_column; /* of the index, behind equal ones; 0: none */
+	int         id_column; /* index column that follows equal ones; 0: none */
 } Range;
 
 static TqStmt stmt_queues = {
@@ -136,7 +136,7 @@ static bool     next_priority(Search *search, int64 lane, int16 *priority,
 							  bool below);
 static void collect_range(Search *search, TqIdHeap *candidates, Range *range);
 
-/* Begin to look, at what the snapshot sees. */
+/* Begin to read with the snapshot. */
 TqTaskPage *
 tq_task_page_begin(Snapshot snapshot)
 {
@@ -174,8 +174,8 @@ tq_task_page_snapshot(const TqTaskPage *find)
 }
 
 /*
- * The first max tasks to which the filter applies; returns how many, fewer
- * only when there are no more.
+ * Find the first max tasks that match the filter; return their number, which
+ * is less than max only if there are no more.
  */
 int
 tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
@@ -188,7 +188,10 @@ tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
 	tq_id_heap_init(&search.page, max, filter->backward);
 	for (int i = 0; i < TQ_FOUND_TABLES; i++)
 	{
-		/* where the first ids in this direction are likely to be */
+		/*
+		 * first the table where the first ids in this direction are likely to
+		 * be
+		 */
 		int table = filter->backward ? TQ_FOUND_LIVE - i : i;
 
 		if (filter->state != TQ_STATE_NONE &&
@@ -207,8 +210,8 @@ tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
 }
 
 /*
- * Finished tasks of a queue and a state, counted up to max.  Rows are only
- * looked at where not all of a page can be seen by everybody.
+ * Count the finished tasks of a queue and a state, up to max.  Reads rows only
+ * of pages that are not all-visible.
  */
 int64
 tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state, int64 max)
@@ -266,7 +269,7 @@ tq_task_page_find_one(TqTaskPage *find, int64 task_id, TqTask *task)
 	return true;
 }
 
-/* Read a task that was found; in the current memory context. */
+/* Read a task that was found, in the current memory context. */
 void
 tq_task_page_read(TqTaskPage *find, const TqFound *found, TqTask *task)
 {
@@ -303,7 +306,7 @@ open_table(TqTaskPage *find, int t)
 	return table;
 }
 
-/* By name: REINDEX CONCURRENTLY makes other indexes of the same names. */
+/* By name: REINDEX CONCURRENTLY creates new indexes with the same names. */
 static Relation
 open_index(TqTaskPage *find, int t, Which which)
 {
@@ -324,7 +327,7 @@ open_index(TqTaskPage *find, int t, Which which)
 	return table->index[which];
 }
 
-/* The queues that are looked for, one by one. */
+/* Return the queues of the search, one by one. */
 static void
 queues_of(Search *search, int32 **queues, int *count)
 {
@@ -392,7 +395,7 @@ search_table(Search *search, int table)
 		search_leaf(search, table);
 }
 
-/* By reference, else by key, else by correlation id. */
+/* Search by reference, else by key, else by correlation id. */
 static void
 search_words(Search *search, int table)
 {
@@ -451,7 +454,7 @@ search_leaf(Search *search, int leaf)
 	search_queues(search, leaf);
 }
 
-/* Of each queue, each state: these are ordered by id. */
+/* Search each state of each queue: these index ranges are ordered by id. */
 static void
 search_queues(Search *search, int leaf)
 {
@@ -497,21 +500,21 @@ search_live(Search *search)
 }
 
 /*
- * Collect ids of tasks that may fit, the first ones, and look at each; again
+ * Collect the first ids of tasks that may match, and check each task; continue
  * behind them while the page is not full.
  */
 static void
 search_candidates(Search *search)
 {
-	bool registry = search->filter->state == TQ_STATE_RUNNING &&
-					registry_will_do(search);
+	bool in_memory = search->filter->state == TQ_STATE_RUNNING &&
+					 registry_will_do(search);
 	TqIdHeap candidates;
 
 	do
 	{
 		tq_id_heap_init(&candidates, Max(search->page.max * 2, MIN_CANDIDATES),
 						search->filter->backward);
-		if (registry)
+		if (in_memory)
 			collect_running(search, &candidates);
 		else
 			collect_lanes(search, &candidates);
@@ -521,7 +524,7 @@ search_candidates(Search *search)
 			int64 task_id = candidates.rows[i].task_id;
 			Range range;
 
-			/* a task may be there twice, with positions of two versions */
+			/* a task may occur twice, with positions of two versions */
 			if (i > 0 && task_id == candidates.rows[i - 1].task_id)
 				continue;
 			if (!tq_id_heap_wants(&search->page, task_id))
@@ -536,7 +539,7 @@ search_candidates(Search *search)
 	} while (candidates.dropped);
 }
 
-/* Its next column equals a value. */
+/* The next column of the range equals a value. */
 static void
 range_equals(Range *range, RegProcedure equal, Datum value)
 {
@@ -563,8 +566,9 @@ add_bounds(const Search *search, Range *range)
 }
 
 /*
- * Add what fits, of a range, to the page.  False when more rows than budget
- * did not fit; the search is then narrowed to what is behind them.
+ * Add the matching rows of a range to the page.  Returns false if more rows
+ * than budget did not match; the search is then narrowed to the ids behind
+ * them.
  */
 static bool
 walk(Search *search, int table, Range *range, int64 budget)
@@ -616,7 +620,7 @@ walk(Search *search, int table, Range *range, int64 budget)
 	return done;
 }
 
-/* What is up to this id has been seen. */
+/* All tasks up to this id have been seen. */
 static void
 narrow(Search *search, int64 reached)
 {
@@ -627,9 +631,9 @@ narrow(Search *search, int64 reached)
 }
 
 /*
- * Are the running tasks of the snapshot those of shared/running.c?  It knows
- * what is committed now, and not what this transaction has claimed.  (A task
- * that has ended since the snapshot was taken is missing then.)
+ * Are the running tasks of the snapshot those of shared/running.c?  That knows
+ * what is committed now, but not what this transaction has claimed.  (A task
+ * that has ended since the snapshot was taken is missing from it.)
  */
 static bool
 registry_will_do(const Search *search)
@@ -655,7 +659,7 @@ collect_running(Search *search, TqIdHeap *candidates)
 	pfree(running);
 }
 
-/* From the lanes of the queues, without reading rows. */
+/* Collect candidates from the lanes of the queues, without reading rows. */
 static void
 collect_lanes(Search *search, TqIdHeap *candidates)
 {
@@ -690,7 +694,7 @@ collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 		collect_range(search, candidates, &range);
 		return;
 	}
-	/* these stand behind all others of their priority */
+	/* these are behind all others of their priority */
 	for (bool found = next_priority(search, lane, &priority, false); found;
 		 found = next_priority(search, lane, &priority, true))
 	{

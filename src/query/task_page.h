@@ -1,6 +1,6 @@
 /*
  * task_page.h
- *		Finding tasks for those who look: pages of them, by id.
+ *		Finding tasks for readers: pages of them, by id.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,10 +1,10 @@
 /*
  * visibility.c
- *		Which queues' tasks current_user may see.
+ *		The queues whose tasks current_user may see.
  *
- * pg_monitor sees all tasks, but what they carry (payload, result, messages)
- * only roles with the right read on the queue.  The answer is taken once for
- * each call or scan, and holds for it, so that all rows of a page are
+ * pg_monitor sees all tasks, but their contents (payload, result, messages)
+ * are only visible to roles with the right read on the queue.  The answer is
+ * determined once for each call or scan, so that all rows of a page are
  * filtered alike.
  *
  * Copyright (c) 2026, the taskq developers
@@ -40,7 +40,7 @@ tq_visibility_take(TqVisibility *sight)
 	qsort(sight->queues, sight->queue_count, sizeof(int32), tq_order_int32);
 }
 
-/* And what tasks of the queue carry? */
+/* May current_user also see the contents of tasks of the queue? */
 bool
 tq_visibility_reads(const TqVisibility *sight, int32 queue_id)
 {
@@ -50,7 +50,7 @@ tq_visibility_reads(const TqVisibility *sight, int32 queue_id)
 					sizeof(int32), tq_order_int32) != NULL);
 }
 
-/* Only tasks that may be seen. */
+/* Restrict the filter to visible tasks. */
 void
 tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter)
 {

@@ -1,6 +1,6 @@
 /*
  * visibility.h
- *		Which queues' tasks current_user may see.
+ *		The queues whose tasks current_user may see.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,11 +9,11 @@
 
 #include "query/task_filter.h"
 
-/* Which queues' tasks current_user may see. */
+/* The queues whose tasks current_user may see. */
 typedef struct TqVisibility
 {
 	bool   all;         /* every task */
-	bool   all_payload; /* and what it carries */
+	bool   all_payload; /* and its contents */
 	int32 *queues;      /* else those whose tasks it may read, sorted */
 	int    queue_count;
 } TqVisibility;

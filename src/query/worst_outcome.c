@@ -1,6 +1,6 @@
 /*
  * worst_outcome.c
- *		taskq_worst_outcome: one outcome of several, for composite work.
+ *		taskq_worst_outcome: the worst of several outcomes, for composite work.
  *
  * Copyright (c) 2026, the taskq developers
  */

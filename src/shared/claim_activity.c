@@ -1,11 +1,11 @@
 /*
  * claim_activity.c
- *		Word for the background worker that claims are made.
+ *		A mark for the background worker that claims are made.
  *
- * What is kept for claims is looked through only while there are some.  So
- * a claim leaves a mark, and wakes the worker when it was the first since
- * the worker took the mark away.  Databases share the marks by chance, which
- * does no harm; nothing is lost by a wipe.
+ * The audit of structures that serve claims runs only while there are claims.
+ * So a claim sets a mark, and wakes the worker if it is the first one since
+ * the worker cleared the mark.  Databases may share a mark by chance, which is
+ * harmless; a wipe loses nothing.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,12 +35,13 @@ tq_claim_activity_init(void)
 {
 	bool found;
 
-	marks = ShmemInitStruct("taskq pulse", tq_claim_activity_size(), &found);
+	marks = ShmemInitStruct("taskq claim activity", tq_claim_activity_size(),
+							&found);
 	for (int i = 0; !found && i < MARKS; i++)
 		pg_atomic_init_u32(&marks[i], 0);
 }
 
-/* A claim is made in this database. */
+/* Note a claim in this database. */
 void
 tq_claim_activity_note(void)
 {
@@ -49,7 +50,7 @@ tq_claim_activity_note(void)
 		tq_worker_directory_wake();
 }
 
-/* Has one been made since the last call? */
+/* Has there been a claim since the last call? */
 bool
 tq_claim_activity_take(void)
 {

@@ -1,6 +1,6 @@
 /*
  * claim_activity.h
- *		Word for the background worker that claims are made.
+ *		A mark for the background worker that claims are made.
  *
  * Copyright (c) 2026, the taskq developers
  */

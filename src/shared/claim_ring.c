@@ -1,35 +1,35 @@
 /*
  * claim_ring.c
- *		The next tasks of a lane, found by one claim for others.
+ *		Candidates of a lane for the next claims, found by an earlier claim.
  *
- * A claim that has walked over the dispatch index has the next entries at
- * hand, which the next claims would have to look for.  It leaves some of
- * them here, in their order; a claim that finds some takes the first one
- * away and tries it, and reads the index only when there are none.  So
- * claims that are made at once try different rows.  What is here is a hint:
- * whoever takes it looks at the row before he believes anything.
+ * A claim that has scanned the dispatch index has already seen the next
+ * entries, which the following claims would have to find again.  It leaves
+ * some of them here, in their order; a claim removes the first one and tries
+ * it, and reads the index only if there are none.  So concurrent claims try
+ * different rows.  A candidate is a hint: the claim checks the row before it
+ * uses it.
  *
- * A claim that is alone must get the best task.  So the entries of a ring
- * are all that can be claimed between its first and its last one: when
+ * A claim without concurrent ones must get the best task.  So the entries of a
+ * ring are all that can be claimed between its first and its last one: if
  * something before the last one becomes claimable, the ring is emptied
- * (tq_claim_ring_lower, told after it is visible).  Who fills a ring looked
- * some time ago; what has been told since then, in order, stands in the last
- * few LOWERS, and when one of them comes before his last entry, or may have
- * been forgotten, nothing is left.
+ * (tq_claim_ring_lower, called after the change is visible).  The claim that
+ * fills a ring scanned some time ago.  The positions published since then, in
+ * order, are in the last few LOWERS; if one of them precedes its last entry,
+ * or may have been forgotten, the claim leaves no candidates.
  *
- * Somebody whose snapshot is older than that of who filled the ring may not
- * see a task that he takes out, though the next one would.  That task must not
- * get behind the others, so then the ring is emptied (engine/dispatch.c).  An
- * entry that is of no use to who sees all that the filler saw is dead, and is
- * just dropped.
+ * A session whose snapshot is older than that of the claim that filled the
+ * ring may not see a task that it removes, though a newer snapshot would.
+ * That task must not fall behind the others, so the ring is emptied then
+ * (engine/dispatch.c).  If a session that sees everything the filling claim
+ * saw cannot use an entry, the entry is dead and is dropped.
  *
- * How many entries are left grows while they are used up, and shrinks while
- * they are thrown away.
+ * The number of entries that claims leave grows while they are used up, and
+ * shrinks while they are discarded.
  *
- * There are RINGS rings; that of a lane and priority is chosen by a hash,
- * and belongs to who filled it last.  Lowers are noted for all that share
- * it.  Each has a spinlock, held for a few instructions, or while some
- * entries are copied; nothing here fails.
+ * There are RINGS rings.  A hash of lane and priority chooses the ring, which
+ * belongs to the lane and priority that filled it last.  Published positions
+ * are noted for all that share it.  Each ring has a spinlock, held for a few
+ * instructions or while some entries are copied; nothing here fails.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -54,23 +54,23 @@ typedef struct Lower
 
 typedef struct Ring
 {
-	slock_t     mutex; /* guards all below */
+	slock_t     mutex; /* guards everything below */
 	Oid         database;
 	int64       lane_id;
 	int16       priority;
 	int         wanted;
 	int         first;
 	int         count;
-	TqPosition  last;   /* of those it was filled with */
-	uint64      moment; /* before the snapshot of who filled it */
+	TqPosition  last;   /* of the candidates left by the last fill */
+	uint64      moment; /* before the snapshot of the filling claim */
 	TqCandidate candidates[TQ_RING_SIZE];
-	int         next_lower; /* the oldest */
+	int         next_lower; /* index of the oldest one */
 	Lower       lowers[LOWERS];
 } Ring;
 
 typedef struct RingShared
 {
-	pg_atomic_uint64 number; /* of the last lower */
+	pg_atomic_uint64 number; /* of the last published position */
 	Ring             rings[RINGS];
 } RingShared;
 
@@ -92,7 +92,7 @@ tq_claim_ring_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq rings", sizeof(RingShared), &found);
+	shared = ShmemInitStruct("taskq claim rings", sizeof(RingShared), &found);
 	if (found)
 		return;
 	memset(shared, 0, sizeof(RingShared));
@@ -104,7 +104,7 @@ tq_claim_ring_init(void)
 	}
 }
 
-/* Nothing is left, of any database. */
+/* Empty all rings, of all databases. */
 void
 tq_claim_ring_wipe(void)
 {
@@ -125,14 +125,17 @@ tq_claim_ring_wipe(void)
 	}
 }
 
-/* Before the snapshot of a claim that may fill rings; 0: there are none. */
+/*
+ * To be called before the snapshot of a claim that may fill rings; 0 without
+ * shared memory.
+ */
 uint64
 tq_claim_ring_moment(void)
 {
 	return shared == NULL ? 0 : pg_atomic_read_u64(&shared->number);
 }
 
-/* Where the next candidate stands; false when there is none. */
+/* The position of the next candidate; false if there is none. */
 bool
 tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 {
@@ -145,7 +148,7 @@ tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 	return true;
 }
 
-/* Take the next candidate away; *moment is that of who left it. */
+/* Remove the next candidate; *moment is that of the claim that left it. */
 bool
 tq_claim_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
 				  uint64 *moment)
@@ -162,7 +165,7 @@ tq_claim_ring_pop(int64 lane_id, int16 priority, TqCandidate *candidate,
 	return true;
 }
 
-/* How many candidates a claim shall leave. */
+/* How many candidates a claim should leave. */
 int
 tq_claim_ring_wanted(int64 lane_id, int16 priority)
 {
@@ -181,8 +184,8 @@ tq_claim_ring_wanted(int64 lane_id, int16 priority)
 }
 
 /*
- * Leave candidates: all entries that a walk, after the moment, would have
- * met next.
+ * Leave candidates: all entries that a scan, after the moment, would have met
+ * next.
  */
 void
 tq_claim_ring_fill(int64 lane_id, int16 priority,
@@ -207,7 +210,7 @@ tq_claim_ring_fill(int64 lane_id, int16 priority,
 		if (not_after(lower->position, last))
 			fits = false;
 	}
-	/* when all are later there may have been more */
+	/* if all are later, earlier ones may have been overwritten */
 	if (fits && later < LOWERS &&
 		(ring->count == 0 || !is_of(ring, lane_id, priority)))
 	{
@@ -223,7 +226,7 @@ tq_claim_ring_fill(int64 lane_id, int16 priority,
 	SpinLockRelease(&ring->mutex);
 }
 
-/* A candidate was taken away and not used. */
+/* A candidate was removed and not used: empty the ring. */
 void
 tq_claim_ring_empty(int64 lane_id, int16 priority)
 {
@@ -237,7 +240,7 @@ tq_claim_ring_empty(int64 lane_id, int16 priority)
 	SpinLockRelease(&ring->mutex);
 }
 
-/* Tasks have become claimable, now or later, and others can see it. */
+/* Tasks have become claimable, now or later, visible to other sessions. */
 void
 tq_claim_ring_lower(const TqLanePosition *places, int count)
 {
@@ -249,7 +252,7 @@ tq_claim_ring_lower(const TqLanePosition *places, int count)
 		Lower                 lower;
 		Ring *ring = lock_ring(place->lane_id, place->priority);
 
-		/* with the lock: in each ring numbers rise */
+		/* under the lock, so that numbers ascend in each ring */
 		lower.number = pg_atomic_fetch_add_u64(&shared->number, 1) + 1;
 		lower.position = (TqPosition){place->available_at, place->task_id};
 		ring->lowers[ring->next_lower] = lower;
@@ -264,7 +267,7 @@ tq_claim_ring_lower(const TqLanePosition *places, int count)
 	}
 }
 
-/* The ring, locked; NULL, and nothing locked, when it has no candidates. */
+/* The ring, locked; NULL, and not locked, if it has no candidates. */
 static Ring *
 lock_filled(int64 lane_id, int16 priority)
 {

@@ -1,6 +1,6 @@
 /*
  * claim_ring.h
- *		The next tasks of a lane, found by one claim for others.
+ *		Candidates of a lane for the next claims, found by an earlier claim.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,7 +20,7 @@
 typedef struct TqCandidate
 {
 	TqPosition      position;
-	ItemPointerData tid; /* where its row, or the chain of it, begins */
+	ItemPointerData tid; /* start of its row, or of the row's HOT chain */
 } TqCandidate;
 
 extern Size tq_claim_ring_size(void);
@@ -39,7 +39,7 @@ extern void   tq_claim_ring_fill(int64 lane_id, int16 priority,
 								 uint64 moment);
 extern void   tq_claim_ring_empty(int64 lane_id, int16 priority);
 
-/* for those who make tasks claimable; cannot fail */
+/* called when tasks become claimable; cannot fail */
 extern void tq_claim_ring_lower(const TqLanePosition *places, int count);
 
 #endif /* TQ_CLAIM_RING_H */

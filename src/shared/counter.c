@@ -3,42 +3,45 @@
  *		Numbers of live tasks in shared memory, and the rules of all counters.
  *
  * One entry for each queue (numbers of its live tasks by state, reserved
- * claims, a bucket of claims for its rate) and for each worker with a limit
- * of its own (reserved claims); one for each database.  At most
- * taskq.max_counters; when there is no room, numbers are not known, and what
- * needs them says so (53400).  Reserved claims are in reservation.c, buckets
- * in rate_bucket.c, the table itself in counter_table.c.
+ * claims, a token bucket for its rate), for each worker with a limit of its
+ * own (reserved claims), and for each database.  There are at most
+ * taskq.max_counters entries; if there is no room, numbers are unknown, and
+ * functions that need them raise 53400.  Reserved claims are in reservation.c,
+ * buckets in rate_bucket.c, the table itself in counter_table.c.
  *
- * Numbers change when a transaction has ended: at the commit of what moved
- * tasks, or at the abort of what had reserved a claim.  They are not known
- * after a start, a wipe, and the end of a prepared transaction ("flagged");
- * then somebody counts rows (engine/limit.c) while others go on working:
+ * Numbers change when a transaction has ended: at the commit of a transaction
+ * that moved tasks, or at the abort of one that had reserved a claim.  They
+ * are unknown after a start, a wipe, and the end of a prepared transaction
+ * ("flagged"); then a session counts rows (engine/limit.c) while other
+ * sessions continue:
  *
- * - While rows are counted, what ends is written down beside the entry
- *   (ended[], or the area for numbers of live tasks) and taken into account
- *   afterwards.
- * - A transaction may have ended for the rows that are counted, and not yet
- *   have come here.  So every transaction that changes tasks enters its
- *   number into its backend's mark before the first change, and takes it
- *   away when all has been told; the counting session waits until no mark
- *   has a transaction that is over.
- * - Marks are lost by a wipe.  It changes the instance; whoever entered
- *   under another instance does not change numbers, but flags them again.
- * - A savepoint that rolls back is over before its transaction.  When the
- *   entry was recounted since it reserved (epoch), the number is flagged.
- * - A number is known while its seen (used_seen) is the database's flagged: it
- *   was counted after the last flag.  When some queue has no entry (missing),
- *   a queue without one is unknown, and not empty.
- * - used is kept only for entries of which it was asked (limited).  While a
- *   limit is off nothing is reserved, so whoever sets a limit makes used
- *   unknown before the change can be seen (tq_reservation_invalidate).
- * - A claim that rolls back late must not fill a bucket that has been full
+ * - While rows are counted, ends are recorded beside the entry (ended[], or
+ *   the area for numbers of live tasks) and applied afterwards.
+ * - A transaction may have ended for the rows that are counted, and not have
+ *   reported here yet.  So every transaction that changes tasks enters its XID
+ *   into its backend's mark before the first change, and clears the mark after
+ *   everything has been reported; the counting session waits until no mark has
+ *   an ended transaction.
+ * - A wipe loses the marks.  It changes the instance; a transaction that
+ *   entered under another instance does not change numbers, but flags them
+ *   again.
+ * - A savepoint that rolls back ends before its transaction.  If the entry has
+ *   been recounted since the savepoint reserved (epoch), the number is
+ *   flagged.
+ * - A number is known while its seen (used_seen) equals the database's
+ *   flagged: it was counted after the last flag.  If some queue has no entry
+ *   (missing), a queue without an entry is unknown, not empty.
+ * - used is maintained only for entries for which it has been requested
+ *   (limited).  While there is no limit nothing is reserved, so a session that
+ *   sets a limit makes used unknown before the change is visible
+ *   (tq_reservation_invalidate).
+ * - A claim that rolls back late must not refill a bucket that has been full
  *   without it (full_at): that would allow more than the rate.
  *
- * Locks: one LWLock, exclusive for making and removing entries, for taking
- * the area and for publishing a recount of live tasks, shared for all else;
- * under it, a spinlock in each entry.  Functions called at a transaction's
- * end cannot fail.
+ * Locks: one LWLock, exclusive for creating and removing entries, for
+ * acquiring the area and for publishing a recount of live tasks, shared for
+ * everything else; under it, a spinlock in each entry.  Functions called at a
+ * transaction's end cannot fail.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -61,9 +64,9 @@
 #define AREA 4096 /* commits during a recount of live tasks */
 
 #define PAUSE_WEIGHT                                                          \
-	0.05 /* of the newest task in the mean of tq_counter_pause */
+	0.05 /* weight of the newest interval in tq_counter_pause */
 
-/* A transaction that changes tasks, and has not told all. */
+/* A transaction that changes tasks, and has not reported everything. */
 typedef struct Mark
 {
 	Oid           database;
@@ -81,9 +84,9 @@ typedef struct AreaItem
 typedef struct CounterShared
 {
 	TqCounterTable table;
-	TimestampTz    since; /* of the start or the last wipe; dispatch clock */
+	TimestampTz    since; /* the start or the last wipe; dispatch clock */
 	slock_t        area_mutex;
-	Oid            area_database; /* whose live tasks are being counted */
+	Oid            area_database; /* whose live tasks are counted */
 	bool           area_too_many;
 	int            area_count;
 	AreaItem       area[AREA];
@@ -156,8 +159,8 @@ tq_counter_wipe(void)
 }
 
 /*
- * Before a transaction's first change of a task.  Returns the instance that
- * its end must name.
+ * Called before a transaction's first change of a task.  Returns the instance
+ * to be passed at its end.
  */
 uint64
 tq_counter_enter(TransactionId xid)
@@ -176,7 +179,7 @@ tq_counter_enter(TransactionId xid)
 	return instance;
 }
 
-/* All has been told.  Cannot fail. */
+/* Everything has been reported.  Cannot fail. */
 void
 tq_counter_leave(void)
 {
@@ -187,7 +190,7 @@ tq_counter_leave(void)
 }
 
 /*
- * Wait until every transaction of this database that is over has told its
+ * Wait until every ended transaction of this database has reported its
  * changes.
  */
 void
@@ -211,7 +214,7 @@ tq_counter_wait_for_ended(void)
 	}
 }
 
-/* Numbers of this database are not known any more.  Cannot fail. */
+/* The numbers of this database become unknown.  Cannot fail. */
 void
 tq_counter_flag(void)
 {
@@ -227,8 +230,8 @@ tq_counter_flag(void)
 }
 
 /*
- * Tasks of a queue have changed their state, by the transaction xid that has
- * committed.  Cannot fail.
+ * Tasks of a queue have changed their state in the committed transaction xid.
+ * Cannot fail.
  */
 void
 tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
@@ -247,7 +250,7 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 	database = tq_counter_find(TQ_OWNER_DATABASE, 0);
 	if (database == NULL)
 	{
-		/* nobody has counted yet, so nothing is known */
+		/* not counted yet, so the numbers are unknown */
 		LWLockRelease(tq_counter_table->lock);
 		return;
 	}
@@ -295,7 +298,7 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 	LWLockRelease(tq_counter_table->lock);
 }
 
-/* Live tasks of a queue, by state; false when that is not known. */
+/* Live tasks of a queue, by state; false if unknown. */
 bool
 tq_counter_read(int32 queue_id, int64 *live)
 {
@@ -304,7 +307,7 @@ tq_counter_read(int32 queue_id, int64 *live)
 	return tq_counter_read_changes(queue_id, live, &changes);
 }
 
-/* The same, and a number that is another one after each change of them. */
+/* The same, and a number that differs after each change. */
 bool
 tq_counter_read_changes(int32 queue_id, int64 *live, uint64 *changes)
 {
@@ -334,8 +337,8 @@ tq_counter_read_changes(int32 queue_id, int64 *live, uint64 *changes)
 }
 
 /*
- * Around a recount of the live tasks of this database, of which there is
- * one at a time in the server; the snapshot is taken in between.
+ * Begin a recount of the live tasks of this database, of which there is one at
+ * a time in the server; the snapshot is taken before its end.
  */
 uint64
 tq_counter_recount_begin(uint64 *instance)
@@ -348,7 +351,7 @@ tq_counter_recount_begin(uint64 *instance)
 	if (database != NULL)
 	{
 		begun = tq_counter_flagged(database);
-		/* what is written down is in none of the numbers */
+		/* changes that are recorded are in none of the numbers */
 		database->seen = 0;
 	}
 	*instance = tq_counter_table->instance;
@@ -360,8 +363,8 @@ tq_counter_recount_begin(uint64 *instance)
 }
 
 /*
- * Publish what was counted; false when it must be done again.  The caller
- * has waited for those that had ended.
+ * Publish what was counted; false if it must be repeated.  The caller has
+ * waited for ended transactions.
  */
 bool
 tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
@@ -417,7 +420,7 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 	return done;
 }
 
-/* Would a recount not make the queue's numbers known, for want of room? */
+/* Would a recount leave the queue's numbers unknown, for lack of room? */
 bool
 tq_counter_has_no_room(int32 queue_id)
 {
@@ -435,7 +438,7 @@ tq_counter_has_no_room(int32 queue_id)
 	return full;
 }
 
-/* Mean time between two tasks that leave the queue; 0 if not known. */
+/* Mean time between two tasks that leave the queue; 0 if unknown. */
 int64
 tq_counter_pause(int32 queue_id)
 {
@@ -455,9 +458,9 @@ tq_counter_pause(int32 queue_id)
 }
 
 /*
- * Tasks of a queue are handed out: for those who watch that somebody takes
- * them.  Written once a second by each session that claims, which costs
- * claims nothing; and the last quarter of the room is left to limits.
+ * Note a claim from a queue, for the check that its tasks are being claimed.
+ * Each session writes at most once a second, which costs claims nothing; the
+ * last quarter of the room is left to limits.
  */
 void
 tq_counter_claimed(int32 queue_id, TimestampTz now)
@@ -485,8 +488,8 @@ tq_counter_claimed(int32 queue_id, TimestampTz now)
 }
 
 /*
- * When tasks of the queue were handed out last, 0: never since
- * tq_counter_since().  False when there is no room for knowing it.
+ * The time of the last claim from the queue; 0 if none since
+ * tq_counter_since().  False if there is no room to know it.
  */
 bool
 tq_counter_last_claim(int32 queue_id, TimestampTz *at)
@@ -508,7 +511,7 @@ tq_counter_last_claim(int32 queue_id, TimestampTz *at)
 	return known;
 }
 
-/* Since when claims have been noted; dispatch clock. */
+/* The time since which claims have been noted; dispatch clock. */
 TimestampTz
 tq_counter_since(void)
 {
@@ -553,7 +556,7 @@ tq_counter_list(TqOwner owner, int32 **ids)
 	return count;
 }
 
-/* A queue or worker is gone.  Cannot fail. */
+/* A queue or worker was removed.  Cannot fail. */
 void
 tq_counter_forget(TqOwner owner, int32 id)
 {
@@ -565,9 +568,9 @@ tq_counter_forget(TqOwner owner, int32 id)
 }
 
 /*
- * A queue or worker is gone that this process has not ended.  If another one
- * has its number by now, the entry held the numbers of that one, so all of the
- * database are counted again.
+ * A queue or worker was removed, but not by this process.  If its number has
+ * been assigned again, the entry held the numbers of the new one, so all
+ * numbers of the database are counted again.
  */
 void
 tq_counter_free(TqOwner owner, int32 id)
@@ -581,7 +584,7 @@ tq_counter_free(TqOwner owner, int32 id)
 	LWLockRelease(tq_counter_table->lock);
 }
 
-/* Under the exclusive lock; was there one? */
+/* Called under the exclusive lock; was there an entry? */
 static bool
 remove_entry(TqOwner owner, int32 id)
 {
@@ -592,7 +595,7 @@ remove_entry(TqOwner owner, int32 id)
 	return counter != NULL;
 }
 
-/* The extension or the database is gone.  Cannot fail. */
+/* The extension or the database was dropped.  Cannot fail. */
 void
 tq_counter_forget_database(Oid database)
 {

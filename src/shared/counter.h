@@ -1,6 +1,6 @@
 /*
  * counter.h
- *		Numbers of live tasks and what limits need, in shared memory.
+ *		Numbers of live tasks, and state of limits, in shared memory.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -48,7 +48,7 @@ extern void   tq_counter_forget(TqOwner owner, int32 id);
 extern void   tq_counter_free(TqOwner owner, int32 id);
 extern void   tq_counter_forget_database(Oid database);
 
-/* claims, for those who watch that there are some */
+/* claims, for the check that there are some */
 extern void        tq_counter_claimed(int32 queue_id, TimestampTz now);
 extern bool        tq_counter_last_claim(int32 queue_id, TimestampTz *at);
 extern TimestampTz tq_counter_since(void);

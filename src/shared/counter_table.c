@@ -1,13 +1,14 @@
 /*
  * counter_table.c
- *		The table of counters: what counter.c, reservation.c and rate_bucket.c
- *		share.
+ *		The table of counters shared by counter.c, reservation.c and
+ *		rate_bucket.c.
  *
- * Entries are found, made and numbered here.  The rules and the locks are at
- * the head of counter.c.  Callers hold the LWLock; tq_counter_find_or_make
- * releases it for a moment to get it exclusively, so pointers to other
- * entries do not survive that call.  The hash has room for taskq.max_counters
- * entries; with no room left a queue has none, and its numbers are unknown.
+ * This file finds, creates and numbers entries.  The rules and the locks are
+ * at the head of counter.c.  Callers hold the LWLock; tq_counter_find_or_make
+ * releases it for a moment to acquire it exclusively, so pointers to other
+ * entries are invalid after that call.  The hash has room for
+ * taskq.max_counters entries; a queue that finds no room has no entry, and its
+ * numbers are unknown.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,7 +21,7 @@
 TqCounterTable *tq_counter_table = NULL;
 HTAB           *tq_counter_hash = NULL;
 
-/* Under the lock, in any mode. */
+/* Called under the lock, in any mode. */
 TqCounter *
 tq_counter_find(int owner, int32 id)
 {
@@ -32,7 +33,7 @@ tq_counter_find(int owner, int32 id)
 	return hash_search(tq_counter_hash, &key, HASH_FIND, NULL);
 }
 
-/* Under the shared lock, which may be let go for a moment. */
+/* Called under the shared lock, which may be released for a moment. */
 TqCounter *
 tq_counter_find_or_make(int owner, int32 id)
 {
@@ -48,7 +49,7 @@ tq_counter_find_or_make(int owner, int32 id)
 	return tq_counter_find(owner, id);
 }
 
-/* Under the exclusive lock; NULL when there is no room. */
+/* Called under the exclusive lock; NULL if there is no room. */
 TqCounter *
 tq_counter_make(int owner, int32 id)
 {
@@ -56,7 +57,7 @@ tq_counter_make(int owner, int32 id)
 	TqCounterKey key;
 	bool         found;
 
-	/* The hash hands out spare entries beyond its size: count ourselves. */
+	/* the hash allocates entries beyond its size, so check the limit here */
 	if (counter != NULL ||
 		hash_get_num_entries(tq_counter_hash) >= tq_guc_max_counters)
 		return counter;
@@ -75,21 +76,23 @@ tq_counter_make(int owner, int32 id)
 	{
 		TqCounter *of = tq_counter_find(TQ_OWNER_DATABASE, 0);
 
-		/* there may have been no room for what it has had until now */
+		/* earlier changes of this one may have found no room */
 		if (of != NULL && of->missing)
 			pg_atomic_fetch_add_u64(&of->flagged, 1);
 	}
 	return counter;
 }
 
-/* What a number of the database must have seen to be believed. */
+/*
+ * The value that the seen of a number must equal for the number to be known.
+ */
 uint64
 tq_counter_flagged(TqCounter *database)
 {
 	return pg_atomic_read_u64(&database->flagged);
 }
 
-/* Never 0, and not the same again while the machine is up. */
+/* Never 0, and never repeated while the machine is up. */
 uint64
 tq_counter_new_number(void)
 {

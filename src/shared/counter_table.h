@@ -1,10 +1,10 @@
 /*
  * counter_table.h
- *		The table behind counter.c, reservation.c and rate_bucket.c: for these
- *		alone.
+ *		The table behind counter.c, reservation.c and rate_bucket.c; private to
+ *		them.
  *
- * What may be known of it is in counter.h and counter_types.h; its rules, and
- * its locks, are at the head of counter.c.
+ * Its public part is in counter.h and counter_types.h; the rules and locks are
+ * at the head of counter.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@
 
 #include "shared/counter_types.h"
 
-#define TQ_OWNER_DATABASE 0 /* beside TqOwner */
+#define TQ_OWNER_DATABASE 0 /* in addition to TqOwner */
 #define TQ_COUNTER_ENDED 48 /* ends of claims during a recount of an entry */
 
 typedef struct TqCounterKey
@@ -32,32 +32,31 @@ typedef struct TqCounterKey
 typedef struct TqCounter
 {
 	TqCounterKey key;
-	slock_t      mutex; /* guards all below but flagged */
+	slock_t      mutex; /* guards everything below except flagged */
 
-	/* of a database: numbers are known while seen = flagged */
+	/* of a database: numbers are known if seen = flagged */
 	pg_atomic_uint64 flagged;
 	uint64           seen;
-	bool             missing; /* some queue has no entry, for want of room */
+	bool             missing; /* some queue found no room for an entry */
 
 	/* live tasks of a queue */
 	int64            live[TQ_LIVE_STATES];
-	uint64           changes;    /* how often live was written */
-	int64            left_at;    /* monotonic clock; 0: never */
-	pg_atomic_uint64 claimed_at; /* dispatch clock, to about a second; 0:
-								 * not since this entry was made */
-	double           pause; /* mean of microseconds between tasks that leave */
+	uint64           changes;    /* number of writes of live */
+	int64            left_at;    /* last departure, monotonic clock; 0: none */
+	pg_atomic_uint64 claimed_at; /* dispatch clock, about; 0: none yet */
+	double           pause;      /* mean of microseconds between departures */
 
-	/* reserved claims: known while used_seen = flagged of the database */
-	bool   limited; /* somebody asked, so used is kept */
+	/* reserved claims: known if used_seen = flagged of the database */
+	bool   limited; /* used has been requested and is maintained */
 	int64  used;
 	uint64 used_seen;
 	uint64 epoch; /* of the last recount */
 	bool   recounting;
-	bool   again; /* the recount is of no use */
+	bool   again; /* the recount must be repeated */
 	int    ended_count;
 	int64  ended[TQ_COUNTER_ENDED];
 
-	/* bucket of claims */
+	/* token bucket of claims */
 	TqRate rate;
 	double level;
 	int64  filled_at; /* monotonic clock */
@@ -67,10 +66,10 @@ typedef struct TqCounter
 typedef struct TqCounterTable
 {
 	LWLock *lock;
-	uint64  instance; /* never twice the same; guarded by the lock */
+	uint64  instance; /* never repeated; guarded by the lock */
 } TqCounterTable;
 
-/* NULL: the library was not preloaded. */
+/* NULL if the library was not preloaded. */
 extern TqCounterTable *tq_counter_table;
 extern HTAB           *tq_counter_hash; /* of TqCounter */
 

@@ -1,6 +1,6 @@
 /*
  * counter_types.h
- *		What counters, reservations and rates of claims are of.
+ *		Types of counters, reservations and rates of claims.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,7 +11,7 @@
 
 #define TQ_LIVE_STATES 4 /* pending, blocked, running, suspended */
 
-/* What is limited: the running tasks of a queue, or of a worker. */
+/* Owner of a limit on running tasks: a queue, or a worker. */
 typedef enum TqOwner
 {
 	TQ_OWNER_QUEUE = 1,
@@ -22,11 +22,11 @@ typedef enum TqReservation
 {
 	TQ_RESERVE_DONE,
 	TQ_RESERVE_FULL,
-	TQ_RESERVE_UNKNOWN, /* to be recounted first */
+	TQ_RESERVE_UNKNOWN, /* must be recounted first */
 	TQ_RESERVE_NO_ROOM  /* the table of counters is full */
 } TqReservation;
 
-/* At most count, and count more in each per microseconds. */
+/* At most count claims, refilled at count in each per microseconds. */
 typedef struct TqRate
 {
 	double count; /* 0: no limit */

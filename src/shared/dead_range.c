@@ -1,37 +1,41 @@
 /*
  * dead_range.c
- *		What is known to be dead in the dispatch index, in shared memory.
+ *		Dead ranges of the dispatch index, in shared memory.
  *
- * How it is kept right is told in dead_range_core.c; here are the memory, the
- * locks and the numbers of lowers.  The rules for those who call:
+ * dead_range_core.c describes how the ranges are kept correct; this file has
+ * the memory, the locks and the numbers of published positions.  The rules for
+ * callers:
  *
- * - tq_dead_range_moment comes before the snapshot; what is learned with it
- *   was seen by a snapshot that was taken for this very walk (READ COMMITTED).
- * - The walk may jump over what tq_dead_range_read says, and what it learns
- *   may include what it jumped over: [where it began, the last entry passed].
- *   The range ends before the first entry that is claimable and was not
- *   taken, whatever the reason, and before the first that is not due.
- *   Entries that are gone, running, uncommitted or locked are passed: whoever
- *   makes them so lowers when they become claimable.  Positions come from
- *   entries, never from a clock.
- * - A walk that came to the end of the index learns twice: up to the last
- *   entry, and from there to TQ_DEAD_RANGE_END.  The second says that there is
- *   nothing more; it is gone with the next task, and the first stays.
- * - A priority is in the list when its task is told by tq_dead_range_lower; a
- *   transaction's own tasks, of which nobody was told, are in no list and
- *   may stand inside of a dead range.
- * - tq_dead_range_lower comes after the end of the transaction or savepoint is
- *   visible, for every position at which it has put a pending task, at commit,
- *   and for every one that it has written or locked, at abort.
- * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget: nobody
- *   knows what they have ended.  Prepared transactions that have survived a
- *   start need nothing more, since memory begins empty.
+ * - tq_dead_range_moment is called before the snapshot is taken; what is
+ *   recorded with the moment was seen by a snapshot taken for this scan (READ
+ *   COMMITTED).
+ * - The scan may skip what tq_dead_range_read returns, and the range it
+ *   records may include what it skipped: [its first position, the last entry
+ *   passed]. The range ends before the first entry that is claimable and was
+ *   not taken, for whatever reason, and before the first that is not due.
+ *   Entries that are gone, running, uncommitted or locked are passed: the
+ *   transaction responsible for that publishes the position when the task
+ *   becomes claimable.  Positions come from entries, never from a clock.
+ * - A scan that reached the end of the index records two ranges: up to the
+ *   last entry, and from there to TQ_DEAD_RANGE_END.  The second one says that
+ *   there is nothing more; the next task removes it, and the first one
+ *   remains.
+ * - A priority is in the list once tq_dead_range_lower has published its task;
+ *   a transaction's own unpublished tasks are in no list and may be inside a
+ *   dead range.
+ * - tq_dead_range_lower is called after the end of the transaction or
+ *   savepoint is visible: at commit for every position at which it has put a
+ *   pending task, and at abort for every position that it has written or
+ *   locked.
+ * - COMMIT PREPARED and ROLLBACK PREPARED call tq_dead_range_forget, since the
+ *   positions of the prepared transaction are unknown.  Prepared transactions
+ *   that survive a restart need nothing more, since memory is empty at first.
  *
- * What is known stands in PARTITIONS tables, a lane with all of its
- * priorities in one of them, each guarded by an LWLock; it is held for a few
- * dozen instructions, or as long as it takes to copy or forget a table.  No
- * two of them are held at once.  A number is drawn under the lock, so that
- * in each table numbers rise.
+ * The ranges are in PARTITIONS tables, a lane with all of its priorities in
+ * one of them.  An LWLock guards each table; it is held for a few dozen
+ * instructions, or as long as it takes to copy or clear a table.  No two of
+ * them are held at the same time.  A number is drawn under the lock, so
+ * numbers ascend in each table.
  *
  * Nothing here fails, waits for anything else, or allocates memory.
  *
@@ -47,18 +51,18 @@
 
 #define TRANCHE "taskq ranges"
 #define PARTITIONS 16
-#define RUNS 4 /* lanes that one call of tq_dead_range_lower may have mixed */
+#define RUNS 4 /* lanes that one call of tq_dead_range_lower may mix */
 
 typedef struct RangeShared
 {
-	pg_atomic_uint64 number; /* of the last lower */
+	pg_atomic_uint64 number; /* of the last published position */
 	pg_atomic_uint64 audited;
 	pg_atomic_uint64 repaired;
 	LWLockPadded    *locks; /* locks[i] guards tables[i] */
 	TqRangeTable     tables[PARTITIONS];
 } RangeShared;
 
-/* Positions of a lane and priority that are near to each other. */
+/* Nearby positions of a lane and priority. */
 typedef struct Run
 {
 	int64       lane_id;
@@ -99,7 +103,7 @@ tq_dead_range_init(void)
 		return;
 	memset(shared, 0, sizeof(RangeShared));
 	shared->locks = GetNamedLWLockTranche(TRANCHE);
-	/* 0 is the moment of who has no shared memory */
+	/* 0 is the moment without shared memory */
 	pg_atomic_init_u64(&shared->number, 1);
 	pg_atomic_init_u64(&shared->audited, 0);
 	pg_atomic_init_u64(&shared->repaired, 0);
@@ -107,7 +111,7 @@ tq_dead_range_init(void)
 		tq_dead_range_core_wipe(&shared->tables[i], 1);
 }
 
-/* Nothing is known, of any database. */
+/* Clear the tables of all databases. */
 void
 tq_dead_range_wipe(void)
 {
@@ -122,8 +126,8 @@ tq_dead_range_wipe(void)
 }
 
 /*
- * Nothing is known of a database, and what somebody is about to learn of it
- * comes too late.  Cannot fail.
+ * Clear what is known of a database; ranges about to be recorded for it are
+ * refused.  Cannot fail.
  */
 void
 tq_dead_range_forget_database(Oid database)
@@ -138,14 +142,14 @@ tq_dead_range_forget_database(Oid database)
 	}
 }
 
-/* The same of this database: nobody knows what can be claimed. */
+/* The same for this database, if it is unknown what has become claimable. */
 void
 tq_dead_range_forget(void)
 {
 	tq_dead_range_forget_database(MyDatabaseId);
 }
 
-/* To be taken before a snapshot. */
+/* Must be called before the snapshot is taken. */
 TqDeadRangeMoment
 tq_dead_range_moment(void)
 {
@@ -159,8 +163,8 @@ tq_dead_range_moment(void)
 }
 
 /*
- * What is dead of a lane and priority, at most TQ_RANGES ranges, sorted and
- * disjoint; returns how many.  0: begin at the beginning.
+ * The dead ranges of a lane and priority, at most TQ_RANGES, sorted and
+ * disjoint; returns their number.  0: start at the beginning.
  */
 int
 tq_dead_range_read(int64 lane_id, int16 priority, TqDeadRange *ranges)
@@ -179,7 +183,7 @@ tq_dead_range_read(int64 lane_id, int16 priority, TqDeadRange *ranges)
 
 /*
  * The priorities of which a lane has entries, at most TQ_RANGE_PRIORITIES,
- * highest first; false when that is not known.
+ * highest first; false if unknown.
  */
 bool
 tq_dead_range_priorities(int64 lane_id, int16 *priorities, int *count)
@@ -196,7 +200,7 @@ tq_dead_range_priorities(int64 lane_id, int16 *priorities, int *count)
 	return known;
 }
 
-/* There is nothing to claim from lo to hi, both included. */
+/* Record that there is nothing to claim from lo to hi, both included. */
 void
 tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo,
 					TqPosition hi, TqDeadRangeMoment moment)
@@ -212,7 +216,7 @@ tq_dead_range_learn(int64 lane_id, int16 priority, TqPosition lo,
 	unlock_partition(partition);
 }
 
-/* A lane has entries of these priorities only. */
+/* Record that a lane has entries of these priorities only. */
 void
 tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities,
 							   int count, TqDeadRangeMoment moment)
@@ -228,9 +232,8 @@ tq_dead_range_learn_priorities(int64 lane_id, const int16 *priorities,
 }
 
 /*
- * There may be something to claim at these positions again.  Positions of one
- * lane and priority that are near to each other count as one span.  Cannot
- * fail.
+ * Publish positions that may be claimable again.  Nearby positions of one lane
+ * and priority are combined into one span.  Cannot fail.
  */
 void
 tq_dead_range_lower(const TqLanePosition *places, int count)
@@ -271,9 +274,9 @@ tq_dead_range_lower(const TqLanePosition *places, int count)
 }
 
 /*
- * The next lane and priority of this database with something dead, and what
- * of it; false after the last one.  Those that come, go or move while the
- * cursor is on its way may be missed, or seen twice.
+ * The next lane and priority of this database with dead ranges; false after
+ * the last one.  Entries that are created, removed or moved during the pass
+ * may be missed, or returned twice.
  */
 bool
 tq_dead_range_next_to_audit(TqRangeCursor *cursor, TqRangeEntry *entry)
@@ -306,7 +309,7 @@ tq_dead_range_next_to_audit(TqRangeCursor *cursor, TqRangeEntry *entry)
 	return found;
 }
 
-/* So many entries of the index have been looked at. */
+/* Count index entries that the audit has read. */
 void
 tq_dead_range_audited(int64 entries)
 {
@@ -314,7 +317,7 @@ tq_dead_range_audited(int64 entries)
 		pg_atomic_fetch_add_u64(&shared->audited, entries);
 }
 
-/* Is the position dead, and has been all the time since the moment? */
+/* Is the position dead, and has it been so ever since the moment? */
 bool
 tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
 					TqDeadRangeMoment moment)
@@ -332,11 +335,11 @@ tq_dead_range_still(int64 lane_id, int16 priority, TqPosition position,
 }
 
 /*
- * A position that tq_dead_range_next_to_audit told to be dead, at the moment
- * that it told, could be claimed for a snapshot that was taken after that, and
- * for another one when all transactions that had ended by then had told what
- * they had to.  If it has been dead all the time, it was so by mistake: it
- * is lowered and counted, and the result is true.
+ * A position that tq_dead_range_next_to_audit returned as dead, at the moment
+ * that it returned, was claimable for a snapshot taken after that, and for
+ * another one taken when all transactions that had ended by then had published
+ * their positions.  If it has been dead all the time, it was so by mistake: it
+ * is published and counted, and the result is true.
  */
 bool
 tq_dead_range_repaired(int64 lane_id, int16 priority, TqPosition position,
@@ -361,8 +364,8 @@ tq_dead_range_repaired(int64 lane_id, int16 priority, TqPosition position,
 }
 
 /*
- * Do those who walk not come to a position, since it is dead or the lane is
- * known to have no task of that priority?
+ * Do scans skip a position, because it is dead or the lane is known to have no
+ * task of that priority?
  */
 bool
 tq_dead_range_hides(int64 lane_id, int16 priority, TqPosition position)
@@ -394,7 +397,7 @@ tq_dead_range_hides(int64 lane_id, int16 priority, TqPosition position)
 	return hides;
 }
 
-/* false without shared memory */
+/* Returns false without shared memory. */
 bool
 tq_dead_range_numbers(TqDeadRangeNumbers *numbers)
 {
@@ -424,7 +427,10 @@ tq_dead_range_numbers(TqDeadRangeNumbers *numbers)
 	return true;
 }
 
-/* Of this database; by bits that the table itself uses last */
+/*
+ * The partition of a lane of this database, from hash bits that the table
+ * itself uses last.
+ */
 static int
 partition_of(int64 lane_id)
 {
@@ -445,7 +451,7 @@ unlock_partition(int partition)
 	LWLockRelease(&shared->locks[partition].lock);
 }
 
-/* With the lock of the partition for which it is */
+/* Called with the lock of the partition for which the number is drawn. */
 static TqDeadRangeMoment
 next_number(void)
 {
@@ -458,7 +464,7 @@ key_of(int64 lane_id, int16 priority)
 	return (TqRangeKey){MyDatabaseId, priority, lane_id};
 }
 
-/* The one to which a position can be added; NULL when there is none. */
+/* The run to which a position can be added; NULL if there is none. */
 static Run *
 run_for(Run *runs, int count, const TqLanePosition *place)
 {

@@ -1,6 +1,6 @@
 /*
  * dead_range.h
- *		What is known to be dead in the dispatch index, in shared memory.
+ *		Dead ranges of the dispatch index, in shared memory.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,7 +12,7 @@
 #include "shared/dead_range_core.h"
 #include "shared/position.h"
 
-/* What the audit looks at: one lane and priority at one moment. */
+/* The unit of the audit: one lane and priority at one moment. */
 typedef struct TqRangeEntry
 {
 	int64             lane_id;
@@ -22,24 +22,24 @@ typedef struct TqRangeEntry
 	TqDeadRangeMoment moment;
 } TqRangeEntry;
 
-/* Where the audit is; zeroed to begin with. */
+/* Position of the audit; initially zeroed. */
 typedef struct TqRangeCursor
 {
 	int partition;
 	int index;
 } TqRangeCursor;
 
-/* Of all databases together; all but the first two since the start. */
+/* Totals of all databases; all but the first two since the server's start. */
 typedef struct TqDeadRangeNumbers
 {
 	int64 entries; /* cells in use */
 	int64 ranges;
-	int64 learned; /* what was told by those who walked, and kept */
-	int64 refused; /* what came too late to be kept */
-	int64 lowered; /* what was told by those who made tasks claimable */
+	int64 learned; /* ranges recorded by scans, and kept */
+	int64 refused; /* ranges that were too late to be kept */
+	int64 lowered; /* positions published */
 	int64 evicted;
-	int64 audited;  /* entries of the index that the audit has read */
-	int64 repaired; /* and found to be dead by mistake */
+	int64 audited;  /* index entries read by the audit */
+	int64 repaired; /* and found dead by mistake */
 } TqDeadRangeNumbers;
 
 extern Size tq_dead_range_size(void);
@@ -48,7 +48,7 @@ extern void tq_dead_range_init(void);
 extern void tq_dead_range_wipe(void);
 extern void tq_dead_range_forget_database(Oid database);
 
-/* for those who walk over the index */
+/* for scans of the index */
 extern TqDeadRangeMoment tq_dead_range_moment(void);
 extern int               tq_dead_range_read(int64 lane_id, int16 priority,
 											TqDeadRange *ranges);
@@ -60,11 +60,11 @@ extern void tq_dead_range_learn_priorities(int64        lane_id,
 										   const int16 *priorities, int count,
 										   TqDeadRangeMoment moment);
 
-/* for those who make tasks claimable; cannot fail */
+/* called when tasks become claimable; cannot fail */
 extern void tq_dead_range_lower(const TqLanePosition *places, int count);
 extern void tq_dead_range_forget(void);
 
-/* for those who look whether all of that is right */
+/* for the audit */
 extern bool tq_dead_range_next_to_audit(TqRangeCursor *cursor,
 										TqRangeEntry  *entry);
 extern void tq_dead_range_audited(int64 entries);

@@ -1,44 +1,45 @@
 /*
  * dead_range_core.c
- *		What is known to be dead in the dispatch index: the pure part.
+ *		Dead ranges of the dispatch index: the pure part.
  *
- * A table of cells.  That of a lane and priority has dead ranges: positions
- * of the index at which there is nothing to claim, so that a claim jumps over
- * them.  That of a lane (priority TQ_RANGE_LANE) lists the priorities in use.
- * No cell, or none of it: nothing is known, which is right, only slower.
+ * A table of cells.  The cell of a lane and priority has dead ranges:
+ * positions of the index at which there is nothing to claim, so that a claim
+ * skips them.  The cell of a lane (priority TQ_RANGE_LANE) lists the
+ * priorities in use.  If a cell is missing or empty nothing is known, which is
+ * correct, only slower.
  *
- * Whoever walked over entries that cannot be claimed tells so ("learns"),
- * some time after he looked.  Whoever made something claimable tells so
- * ("lowers") when others can see it.  What is learned must not undo a lower
- * that came after the look, so:
+ * A session that scanned entries that cannot be claimed records the range
+ * ("learns") some time after the scan.  A session that made something
+ * claimable publishes its position ("lowers") when it is visible to others.
+ * Recording a range must not undo a lower that came after the scan, so:
  *
- * - Lowers are numbered through.  A learner names the number that it read
- *   before it took its snapshot (its moment): what lowers up to that number
- *   have offered, the snapshot sees.  Later ones are cut out of what is
- *   learned.
- * - For that a cell remembers the spans of the last TQ_RANGE_SPANS lowers.
- *   When one more comes, the two oldest become one, if that has no more than
- *   TQ_RANGE_NEAR microseconds: a wider span with a later number cuts out
- *   more than need be, never less.  Else the oldest is forgotten and its
- *   number becomes the cell's floor: who has a moment before the floor
- *   learns nothing.
- * - A lower that meets no cell raises the table's floor, and so does the
- *   eviction of a cell, to the last number that the cell knew.  A new cell
- *   begins with the table's floor.
- * - What forgets cells for other reasons gets a number, too, which becomes
- *   the table's floor.  All numbers rise from call to call.
+ * - Lowers are numbered.  A learner passes the number that it read before it
+ *   took its snapshot (its moment): the snapshot sees everything published by
+ *   lowers up to that number.  The positions of later lowers are cut out of
+ *   the recorded range.
+ * - For that purpose a cell stores the spans of the last TQ_RANGE_SPANS
+ *   lowers. When there is one more, the two oldest are merged, if the result
+ *   has at most TQ_RANGE_NEAR microseconds: a wider span with a later number
+ *   cuts out more than necessary, never less.  Otherwise the oldest is
+ *   forgotten and its number becomes the cell's floor: a range with an earlier
+ *   moment is refused.
+ * - A lower that finds no cell raises the table's floor, and the eviction of a
+ *   cell raises it to the last number that the cell knew.  A new cell starts
+ *   with the table's floor.
+ * - Clearing cells for other reasons also draws a number, which becomes the
+ *   table's floor.  Numbers increase from call to call.
  *
- * A list of priorities is alike: each has the number of its last lower, and
- * those later than the learner's moment stay in the list.
+ * A list of priorities works in the same way: each priority has the number of
+ * its last lower, and those later than the learner's moment stay in the list.
  *
- * A cell whose ranges become too many drops the narrowest.  "Nothing from
- * here to the end" is kept apart (open): any lower there ends it, without
- * making two ranges of it.
+ * A cell with too many ranges drops the narrowest.  "Nothing from here to the
+ * end" is stored separately (open): any lower in it ends it, without splitting
+ * it into two ranges.
  *
- * No locks, no memory, no clock, nothing of the server's but its types: the
- * caller has the table to itself, or shares it for the two functions that
- * read (they set "touched", which may be lost).  test/model checks exactly
- * this code against all orders of events.
+ * This file uses no locks, no memory allocation, no clock, and nothing of the
+ * server but its types: the caller has exclusive access to the table, or
+ * shared access for the two functions that read (they set "touched", which may
+ * be lost).  test/model checks exactly this code against all orders of events.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -46,7 +47,7 @@
 
 #include "shared/dead_range_core.h"
 
-/* Room for what is learned, cut by all spans */
+/* Room for a recorded range cut by all spans */
 #define MAX_PIECES (TQ_RANGE_SPANS + 2)
 
 static TqRangeCell *find(TqRangeTable *table, const TqRangeKey *key);
@@ -78,7 +79,7 @@ static bool       narrower(const TqDeadRange *a, const TqDeadRange *b);
 static uint64     width(const TqDeadRange *range);
 static TqRangeKey lane_key(Oid database, int64 lane_id);
 
-/* Of a lane with all of its priorities */
+/* The hash of a lane with all of its priorities */
 uint64
 tq_dead_range_core_hash(Oid database, int64 lane_id)
 {
@@ -95,7 +96,7 @@ tq_dead_range_core_before(const TqPosition *a, const TqPosition *b)
 	return before(*a, *b);
 }
 
-/* Nothing is known, of any database. */
+/* Clear everything, of all databases. */
 void
 tq_dead_range_core_wipe(TqRangeTable *table, TqDeadRangeMoment number)
 {
@@ -106,7 +107,7 @@ tq_dead_range_core_wipe(TqRangeTable *table, TqDeadRangeMoment number)
 		table->heads[i] = -1;
 }
 
-/* Nothing is known of a database. */
+/* Clear the cells of a database. */
 void
 tq_dead_range_core_forget(TqRangeTable *table, Oid database,
 						  TqDeadRangeMoment number)
@@ -133,7 +134,7 @@ tq_dead_range_core_forget(TqRangeTable *table, Oid database,
 	table->floor = number;
 }
 
-/* The dead ranges of a lane and priority; returns how many. */
+/* The dead ranges of a lane and priority; returns their number. */
 int
 tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key,
 						TqDeadRange *ranges)
@@ -143,7 +144,7 @@ tq_dead_range_core_read(TqRangeTable *table, const TqRangeKey *key,
 	return cell != NULL ? tq_dead_range_core_ranges(cell, ranges) : 0;
 }
 
-/* Those of a cell: sorted, with something between them. */
+/* The ranges of a cell: sorted, and not adjacent. */
 int
 tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges)
 {
@@ -166,7 +167,7 @@ tq_dead_range_core_ranges(const TqRangeCell *cell, TqDeadRange *ranges)
 	return count;
 }
 
-/* The priorities of a lane, highest first; false when that is not known. */
+/* The priorities of a lane, highest first; false if unknown. */
 bool
 tq_dead_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
 							  int16 *priorities, int *count)
@@ -182,8 +183,8 @@ tq_dead_range_core_priorities(TqRangeTable *table, Oid database, int64 lane_id,
 }
 
 /*
- * Entries in the range were seen to be not claimable, by a snapshot that was
- * taken after the moment.  Returns whether anything of it could be kept.
+ * Record that the entries in the range are not claimable for a snapshot taken
+ * after the moment.  Returns whether any part was kept.
  */
 bool
 tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
@@ -221,8 +222,8 @@ tq_dead_range_core_learn(TqRangeTable *table, const TqRangeKey *key,
 }
 
 /*
- * These are all priorities of which the index had entries when it was looked
- * through, after the moment.  Returns whether that is known now.
+ * Record all priorities of which the index had entries when it was scanned,
+ * after the moment.  Returns whether the list is known now.
  */
 bool
 tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
@@ -250,7 +251,7 @@ tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
 		fits = fits && insert_priority(lane, priorities[i], 0);
 	if (!fits)
 	{
-		/* those with numbers are what must not be lost */
+		/* entries with numbers must not be lost */
 		*lane = had;
 		lane->known = false;
 		table->refused++;
@@ -262,8 +263,8 @@ tq_dead_range_core_learn_priorities(TqRangeTable *table, Oid database,
 }
 
 /*
- * There may be something to claim in the range again; others can see it
- * already.
+ * Publish that there may be something to claim in the range again; it is
+ * visible to others already.
  */
 void
 tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
@@ -286,8 +287,8 @@ tq_dead_range_core_lower(TqRangeTable *table, const TqRangeKey *key,
 }
 
 /*
- * Is the position in a dead range, and has been all the time since the
- * moment, as far as is known?
+ * Is the position in a dead range, and has it been so ever since the moment,
+ * as far as is known?
  */
 bool
 tq_dead_range_core_still(TqRangeTable *table, const TqRangeKey *key,
@@ -304,7 +305,7 @@ tq_dead_range_core_still(TqRangeTable *table, const TqRangeKey *key,
 	{
 		const TqRangeSpan *span = &cell->u.dead.spans[i];
 
-		/* all places of the ring are in use, or the first ones */
+		/* all elements of the ring are in use, or the first ones */
 		if (span->number > moment && overlap(&span->range, &range))
 			return false;
 	}
@@ -358,7 +359,7 @@ find_or_make(TqRangeTable *table, const TqRangeKey *key)
 	return cell;
 }
 
-/* Take the cell away that nobody has looked at for the longest, or so. */
+/* Evict the cell that has been unused for the longest, approximately. */
 static TqRangeCell *
 evict(TqRangeTable *table)
 {
@@ -396,7 +397,7 @@ unlink_cell(TqRangeTable *table, TqRangeCell *cell)
 	*link = cell->next;
 }
 
-/* Lowers after this one have not met the cell. */
+/* Later lowers have not changed the cell. */
 static TqDeadRangeMoment
 last_number(const TqRangeCell *cell)
 {
@@ -431,7 +432,7 @@ note_span(TqRangeCell *cell, const TqDeadRange *range,
 	dead->span_count++;
 }
 
-/* Make room for a span: let the second one stand for the oldest, too. */
+/* Make room for a span: merge the oldest one into the second. */
 static void
 forget_oldest(TqRangeCell *cell)
 {
@@ -471,8 +472,8 @@ cut_out(TqRangeDead *dead, const TqDeadRange *span)
 
 /*
  * Cut a span out of a sorted list of ranges that has room for one more;
- * returns how many there are then.  Of a range without end only what is
- * before the span remains.
+ * returns the new number of ranges.  Of an open range only the part before the
+ * span remains.
  */
 static int
 cut(TqDeadRange *list, int count, const TqDeadRange *span)
@@ -495,7 +496,7 @@ cut(TqDeadRange *list, int count, const TqDeadRange *span)
 		range.lo = following(span->hi);
 		if (kept > i)
 		{
-			/* it falls in two, so the span meets no other */
+			/* the range is split, so the span overlaps no other */
 			memmove(&list[i + 2], &list[i + 1],
 					sizeof(TqDeadRange) * (count - i - 1));
 			list[kept] = range;
@@ -506,7 +507,7 @@ cut(TqDeadRange *list, int count, const TqDeadRange *span)
 	return kept;
 }
 
-/* One more dead range, which may meet others. */
+/* Add a dead range, which may overlap others. */
 static void
 add(TqRangeDead *dead, TqDeadRange piece)
 {
@@ -540,7 +541,7 @@ add(TqRangeDead *dead, TqDeadRange piece)
 	keep(dead, list, count);
 }
 
-/* These are the ranges, of which there may be one too many. */
+/* Store the ranges, of which there may be one too many. */
 static void
 keep(TqRangeDead *dead, TqDeadRange *list, int count)
 {
@@ -561,7 +562,7 @@ keep(TqRangeDead *dead, TqDeadRange *list, int count)
 	dead->count = count;
 }
 
-/* false when there is no room */
+/* Returns false if there is no room. */
 static bool
 insert_priority(TqRangeLane *lane, int16 priority, TqDeadRangeMoment number)
 {
@@ -586,7 +587,7 @@ insert_priority(TqRangeLane *lane, int16 priority, TqDeadRangeMoment number)
 	return true;
 }
 
-/* Something is to be claimed at a priority, perhaps for the first time. */
+/* Something can be claimed at a priority, perhaps for the first time. */
 static void
 lower_priority(TqRangeCell *cell, int16 priority, TqDeadRangeMoment number)
 {
@@ -605,7 +606,7 @@ before(TqPosition a, TqPosition b)
 	return a.at < b.at || (a.at == b.at && a.task_id < b.task_id);
 }
 
-/* The position before one that is not the first. */
+/* The position before this one, which is not the first. */
 static TqPosition
 previous(TqPosition position)
 {
@@ -614,7 +615,7 @@ previous(TqPosition position)
 	return (TqPosition){position.at - 1, PG_INT64_MAX};
 }
 
-/* The position after one that is not the last. */
+/* The position after this one, which is not the last. */
 static TqPosition
 following(TqPosition position)
 {
@@ -623,7 +624,9 @@ following(TqPosition position)
 	return (TqPosition){position.at + 1, PG_INT64_MIN};
 }
 
-/* Does it go to the end?  Entries at infinity are never claimable. */
+/*
+ * Does the range extend to the end?  Entries at infinity are never claimable.
+ */
 static bool
 is_open(const TqDeadRange *range)
 {
@@ -645,7 +648,7 @@ narrower(const TqDeadRange *a, const TqDeadRange *b)
 		   (uint64) b->hi.task_id - (uint64) b->lo.task_id;
 }
 
-/* In microseconds; more than any time when it has no beginning. */
+/* In microseconds; more than any time if the range has no beginning. */
 static uint64
 width(const TqDeadRange *range)
 {

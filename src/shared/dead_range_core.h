@@ -1,9 +1,9 @@
 /*
  * dead_range_core.h
- *		What is known to be dead in the dispatch index: the pure part.
+ *		Dead ranges of the dispatch index: the pure part.
  *
- * The model checker of test/model compiles the same code with smaller
- * numbers, hence #ifndef.
+ * The model checker of test/model compiles the same code with smaller numbers,
+ * hence #ifndef.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,16 +19,16 @@
 #define TQ_RANGE_PRIORITIES 32 /* of a lane */
 #endif
 #ifndef TQ_RANGE_SPANS
-#define TQ_RANGE_SPANS 16 /* lowers that are remembered; 2 or more */
+#define TQ_RANGE_SPANS 16 /* number of lowers stored; 2 or more */
 #endif
 #ifndef TQ_RANGE_NEAR
-#define TQ_RANGE_NEAR 1000000 /* microseconds that one span may have */
+#define TQ_RANGE_NEAR 1000000 /* most microseconds of a merged span */
 #endif
 #ifndef TQ_RANGE_CELLS
 #define TQ_RANGE_CELLS 256 /* of a table */
 #endif
 
-/* Of an entry in the dispatch index; ordered by at, then by task_id. */
+/* A position in the dispatch index; ordered by at, then by task_id. */
 typedef struct TqPosition
 {
 	TimestampTz at;
@@ -46,10 +46,10 @@ typedef struct TqDeadRange
 	TqPosition hi;
 } TqDeadRange;
 
-/* The number of a lower: they are numbered through, from 2 on. */
+/* The number of a lower, counted from 2. */
 typedef uint64 TqDeadRangeMoment;
 
-/* priority of what is known of a lane itself */
+/* priority of the cell of a lane itself */
 #define TQ_RANGE_LANE (PG_INT16_MAX + 1)
 
 typedef struct TqRangeKey
@@ -65,23 +65,23 @@ typedef struct TqRangeSpan
 	TqDeadRange       range;
 } TqRangeSpan;
 
-/* Of a lane and priority. */
+/* The cell of a lane and priority. */
 typedef struct TqRangeDead
 {
 	int        count;
-	int        first_span; /* spans are a ring, the oldest first */
+	int        first_span; /* spans are a ring; index of the oldest */
 	int        span_count;
 	bool       open;    /* there is nothing from open_lo to the end; may */
 	TqPosition open_lo; /* overlap the last of the ranges */
-	/* sorted, with something between them */
+	/* sorted, and not adjacent */
 	TqDeadRange ranges[TQ_RANGES];
 	TqRangeSpan spans[TQ_RANGE_SPANS];
 } TqRangeDead;
 
-/* Of a lane: its priorities, those with newer numbers known to be in use. */
+/* The cell of a lane: priorities; newer numbers are known to be in use. */
 typedef struct TqRangeLane
 {
-	bool              known; /* these are all */
+	bool              known; /* the list is complete */
 	int               count;
 	int16             priorities[TQ_RANGE_PRIORITIES]; /* highest first */
 	TqDeadRangeMoment numbers[TQ_RANGE_PRIORITIES];    /* of the last lower */
@@ -90,8 +90,8 @@ typedef struct TqRangeLane
 typedef struct TqRangeCell
 {
 	TqRangeKey        key;
-	TqDeadRangeMoment floor; /* lowers up to this one may not be remembered */
-	int32             next;  /* with the same hash; -1 ends */
+	TqDeadRangeMoment floor; /* lowers up to this number may be forgotten */
+	int32             next;  /* next cell with the same hash; -1 at the end */
 	bool              touched;
 	union
 	{
@@ -102,9 +102,9 @@ typedef struct TqRangeCell
 
 typedef struct TqRangeTable
 {
-	TqDeadRangeMoment floor; /* lowers up to this one may have met no cell */
-	int               count; /* cells in use are the first ones */
-	int               hand;  /* of the clock that chooses whom to evict */
+	TqDeadRangeMoment floor; /* earlier lowers may have met no cell */
+	int               count; /* the first cells are in use */
+	int               hand;  /* clock hand that chooses the cell to evict */
 	uint64            learned;
 	uint64            refused;
 	uint64            lowered;

@@ -2,16 +2,17 @@
  * heartbeat.c
  *		Heartbeats of registered workers, in shared memory.
  *
- * One entry for each worker that is alive; a heartbeat is one store.  At most
- * taskq.max_workers, in all databases together; beyond it registering raises
- * 53400.  A worker of taskq.worker without an entry (after a start or a wipe)
- * gets a fresh one from the background worker's next look or from its own next
- * heartbeat, and with it a full threshold of time.
+ * One entry for each live worker; a heartbeat is one store.  There are at most
+ * taskq.max_workers entries, in all databases together; beyond that
+ * registering raises 53400.  A worker of taskq.worker without an entry (after
+ * a start or a wipe) gets a new one from the background worker's next check or
+ * from its own next heartbeat, and with it a full threshold of time.
  *
- * Times are of the monotonic clock, which no step of the wall clock moves.
+ * Times are of the monotonic clock, which is not affected by steps of the wall
+ * clock.
  *
- * Locks: one LWLock; shared for finding an entry and storing into its
- * atomics, exclusive for making and removing entries.
+ * Locks: one LWLock; shared for finding an entry and storing into its atomics,
+ * exclusive for creating and removing entries.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,8 +37,8 @@ typedef struct SlotEntry
 {
 	SlotKey          key;
 	pg_atomic_uint64 last_seen;
-	pg_atomic_uint32 asked; /* a task of it was asked to stop */
-	pg_atomic_uint32 turn;  /* claims from all of its queues */
+	pg_atomic_uint32 asked; /* a task of the worker was asked to stop */
+	pg_atomic_uint32 turn;  /* number of claims from all of its queues */
 } SlotEntry;
 
 static LWLock *lock = NULL;
@@ -84,7 +85,7 @@ tq_heartbeat_wipe(void)
 	LWLockRelease(lock);
 }
 
-/* The extension or the database is gone.  Cannot fail. */
+/* The extension or the database was dropped.  Cannot fail. */
 void
 tq_heartbeat_forget_database(Oid database)
 {
@@ -102,8 +103,8 @@ tq_heartbeat_forget_database(Oid database)
 }
 
 /*
- * Make an entry, alive from now on; false when there is no room.  Whether
- * a task was asked to stop is not known, so the next heartbeat looks.
+ * Create an entry, alive from now on; false if there is no room.  Whether a
+ * task was asked to stop is unknown, so the next heartbeat checks that.
  */
 bool
 tq_heartbeat_put(int32 worker_id)
@@ -115,7 +116,7 @@ tq_heartbeat_put(int32 worker_id)
 	if (slots == NULL)
 		return false;
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	/* The hash hands out spare entries beyond its size: count ourselves. */
+	/* the hash allocates entries beyond its size, so check the limit here */
 	entry = hash_search(slots, &key, HASH_FIND, NULL);
 	if (entry == NULL && hash_get_num_entries(slots) < tq_guc_max_workers)
 		entry = hash_search(slots, &key, HASH_ENTER_NULL, &found);
@@ -129,7 +130,7 @@ tq_heartbeat_put(int32 worker_id)
 	return entry != NULL;
 }
 
-/* A heartbeat; false when there is no such entry. */
+/* A heartbeat; false if there is no entry. */
 bool
 tq_heartbeat_beat(int32 worker_id)
 {
@@ -167,7 +168,7 @@ tq_heartbeat_find(int32 worker_id, int64 *last_seen)
 	return true;
 }
 
-/* A task that the worker runs was asked to stop.  Cannot fail. */
+/* Note that a task of the worker was asked to stop.  Cannot fail. */
 void
 tq_heartbeat_ask_to_stop(int32 worker_id)
 {
@@ -194,7 +195,7 @@ tq_heartbeat_asked_to_stop(int32 worker_id, bool clear)
 	return asked;
 }
 
-/* How often the worker has claimed from all of its queues. */
+/* The number of the worker's claims from all of its queues. */
 uint32
 tq_heartbeat_turn(int32 worker_id)
 {
@@ -208,7 +209,7 @@ tq_heartbeat_turn(int32 worker_id)
 	return turn;
 }
 
-/* Entries of all databases together. */
+/* The number of entries of all databases. */
 int
 tq_heartbeat_count(void)
 {
@@ -222,7 +223,7 @@ tq_heartbeat_count(void)
 	return count;
 }
 
-/* The entries of this database; returns how many. */
+/* The entries of this database; returns their number. */
 int
 tq_heartbeat_list(TqHeartbeat *list, int max)
 {
@@ -256,7 +257,10 @@ key_of(int32 worker_id)
 	return key;
 }
 
-/* With the lock held in shared mode; NULL, and no lock, if there is none. */
+/*
+ * Returns with the lock held in shared mode; NULL, and not locked, if there is
+ * no entry.
+ */
 static SlotEntry *
 find_locked(int32 worker_id)
 {

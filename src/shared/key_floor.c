@@ -1,27 +1,28 @@
 /*
  * key_floor.c
- *		Where key queues begin.
+ *		The first position of each key queue that can be live.
  *
  * A task that has ended leaves its entry in the index of keys until vacuum
- * takes it away, and not before the oldest snapshot ends.  Who looks for the
- * next one of a key would walk over the entries of all that came before it.
- * So here stands, for as many keys as there is room for, the first task that
- * can be live: a look begins there.  No entry means the beginning.
+ * removes it, which requires that the oldest snapshot has ended.  A search for
+ * the next task of a key would scan the entries of all earlier ones.  So this
+ * table stores, for as many keys as it has room for, the first task that can
+ * be live: a search starts there.  Without an entry it starts at the
+ * beginning.
  *
- * An entry must never say more than is so, since a task that is not seen
- * would wait for ever.  Hence
- * - a session that makes a task live that is before the floor, or may be,
- *   tells that before it writes the task and after it has looked itself
- *   (tq_key_floor_lower), with the key's lock, also if it comes to nothing;
- * - what a look finds counts what its own transaction has ended, which may be
- *   rolled back: it is told after the commit is visible (tq_key_floor_put),
- *   when the key's lock is gone already.  It is believed only if nobody has
- *   told anything about the key, or another one in the same bucket, since the
- *   moment that the look began with.
+ * A floor must never be too high, since a task that is not seen would wait for
+ * ever.  Hence:
+ * - A session that makes a task live that is, or may be, before the floor
+ *   lowers the floor before it writes the task and after its own search
+ *   (tq_key_floor_lower), under the key's lock, even if nothing is written.
+ * - What a search finds depends on tasks ended by its own transaction, which
+ *   may roll back.  So it is stored after the commit is visible
+ *   (tq_key_floor_put), when the key's lock has already been released.  It is
+ *   accepted only if nothing has been lowered for the key, or another one in
+ *   the same bucket, since the moment at which the search began.
  *
- * The hash is seeded at random, so that nobody can choose two keys that are
- * taken for one another.  Buckets have a spinlock, held for a few
- * instructions; nothing here fails.
+ * The hash has a random seed, so that two keys with the same hash cannot be
+ * chosen on purpose.  Buckets have a spinlock, held for a few instructions;
+ * nothing here fails.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -47,9 +48,9 @@ typedef struct Head
 
 typedef struct Bucket
 {
-	slock_t mutex;  /* guards all below */
-	int     next;   /* to be given to another key */
-	uint64  moment; /* how often something was lowered */
+	slock_t mutex;  /* guards everything below */
+	int     next;   /* next entry to be reused */
+	uint64  moment; /* number of calls that lowered a floor */
 	Head    heads[WAYS];
 } Bucket;
 
@@ -76,7 +77,7 @@ tq_key_floor_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq heads", sizeof(HeadShared), &found);
+	shared = ShmemInitStruct("taskq key floors", sizeof(HeadShared), &found);
 	if (found)
 		return;
 	memset(shared, 0, sizeof(HeadShared));
@@ -86,7 +87,7 @@ tq_key_floor_init(void)
 		SpinLockInit(&shared->buckets[i].mutex);
 }
 
-/* Nothing is known any more, of any key. */
+/* Forget the floors of all keys. */
 void
 tq_key_floor_wipe(void)
 {
@@ -111,8 +112,8 @@ tq_key_floor_hash(const char *key, int length)
 }
 
 /*
- * The first task of the key that can be live; false: not known.  *moment is
- * for what is found now.
+ * The first task of the key that can be live; false if unknown.  *moment must
+ * be passed with what the search finds.
  */
 bool
 tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id, uint64 *moment)
@@ -133,7 +134,7 @@ tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id, uint64 *moment)
 	return head != NULL;
 }
 
-/* The task is live now, or will be. */
+/* The task is live, or will be. */
 void
 tq_key_floor_lower(const TqKeyFloorOf *of, int64 task_id)
 {
@@ -151,7 +152,7 @@ tq_key_floor_lower(const TqKeyFloorOf *of, int64 task_id)
 	SpinLockRelease(&bucket->mutex);
 }
 
-/* A transaction that has looked is committed. */
+/* The transaction of a search has committed. */
 void
 tq_key_floor_put(const TqKeyFloorFound *found)
 {

@@ -1,6 +1,6 @@
 /*
  * key_floor.h
- *		Where key queues begin.
+ *		The first position of each key queue that can be live.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,7 +9,7 @@
 
 #include "base/compat.h"
 
-/* A key queue, and at which end it begins. */
+/* A key queue, and its order. */
 typedef struct TqKeyFloorOf
 {
 	int32  queue_id;
@@ -17,11 +17,11 @@ typedef struct TqKeyFloorOf
 	uint64 hash; /* of the key */
 } TqKeyFloorOf;
 
-/* What a look has found, to be told when it is committed. */
+/* The result of a search, to be stored when it has committed. */
 typedef struct TqKeyFloorFound
 {
 	TqKeyFloorOf of;
-	int64        task_id; /* no task of the key comes before it */
+	int64        task_id; /* no live task of the key precedes it */
 	uint64       moment;  /* of tq_key_floor_get */
 } TqKeyFloorFound;
 
@@ -29,13 +29,13 @@ extern Size tq_key_floor_size(void);
 extern void tq_key_floor_init(void);
 extern void tq_key_floor_wipe(void);
 
-/* all of them with the key's lock */
+/* all of them called under the key's lock */
 extern uint64 tq_key_floor_hash(const char *key, int length);
 extern bool   tq_key_floor_get(const TqKeyFloorOf *of, int64 *task_id,
 							   uint64 *moment);
 extern void   tq_key_floor_lower(const TqKeyFloorOf *of, int64 task_id);
 
-/* after the commit; cannot fail */
+/* called after the commit; cannot fail */
 extern void tq_key_floor_put(const TqKeyFloorFound *found);
 
 #endif /* TQ_KEY_FLOOR_H */

@@ -3,24 +3,26 @@
  *		Counters and histograms of each queue, in shared memory.
  *
  * One entry for each queue of each database of which something has been
- * counted, and one for each database (queue 0).  At most taskq.max_metrics;
- * what finds no room is not counted, and how often that was so is.
+ * counted, and one for each database (queue 0).  There are at most
+ * taskq.max_metrics entries; changes that find no room are not counted, but
+ * their number is.
  *
- * Whoever commits adds what the transaction has noted (xact/metric_note.c).
- * So the numbers are exact whenever they are read, and reading is one copy for
- * each queue.  A slot for each backend, folded when it ends, would save the
- * backends of one queue from meeting at its spinlock, which they hold for
- * some tens of instructions at each commit; but a backend would need as many
- * entries as there are queues, and a reader would have to add up all of
- * them.
+ * A committing transaction adds what it has noted (xact/metric_note.c).  So
+ * the numbers are exact whenever they are read, and reading takes one copy for
+ * each queue.  A slot for each backend, added up when the backend exits, would
+ * keep backends of one queue from contending for its spinlock, which they hold
+ * for some tens of instructions at each commit.  But each backend would need
+ * as many entries as there are queues, and a reader would have to add up all
+ * of them.
  *
- * Over a shutdown the numbers are kept in a file below the data directory,
- * written by the postmaster when all others have ended, and removed when it
- * has been read.  After a crash or an immediate shutdown all begins at zero:
- * what is in memory may be anything then, and pg_control tells.
+ * Across a shutdown the numbers are kept in a file below the data directory,
+ * which the postmaster writes when all other processes have exited, and
+ * removes after reading it.  After a crash or an immediate shutdown all
+ * numbers begin at zero: the memory may contain anything then, and pg_control
+ * shows that.
  *
- * Locks: one LWLock, exclusive for making and removing entries, shared for
- * finding them; under it, a spinlock in each entry.  What is called at a
+ * Locks: one LWLock, exclusive for creating and removing entries, shared for
+ * finding them; under it, a spinlock in each entry.  Functions called at a
  * transaction's end cannot fail.
  *
  * Copyright (c) 2026, the taskq developers
@@ -48,7 +50,7 @@
 #include "shared/metric.h"
 
 #define METRIC_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/taskq_metrics.stat"
-#define METRIC_LAYOUT 1 /* another one for each change of what slots mean */
+#define METRIC_LAYOUT 1 /* increase if the meaning of slots changes */
 
 typedef struct MetricKey
 {
@@ -66,11 +68,11 @@ typedef struct MetricEntry
 typedef struct MetricShared
 {
 	LWLock          *lock;
-	TimestampTz      since; /* all began at zero; guarded by the lock */
+	TimestampTz      since; /* when all were zero; guarded by the lock */
 	pg_atomic_uint64 not_counted;
 } MetricShared;
 
-/* What the file begins with; entries and a checksum of all follow. */
+/* The head of the file; entries and a checksum follow. */
 typedef struct FileHead
 {
 	char        magic[8];
@@ -173,14 +175,14 @@ tq_metric_wipe(void)
 	LWLockRelease(shared->lock);
 }
 
-/* Is anything counted at all? */
+/* Are metrics counted at all? */
 bool
 tq_metric_ready(void)
 {
 	return shared != NULL;
 }
 
-/* The bucket of so many microseconds. */
+/* The bucket of a duration in microseconds. */
 int
 tq_metric_bucket_of(int64 span)
 {
@@ -207,7 +209,7 @@ tq_metric_bound(int bucket)
 	return bounds[bucket];
 }
 
-/* What a transaction has noted, which has committed.  Cannot fail. */
+/* Add what a committed transaction has noted.  Cannot fail. */
 void
 tq_metric_add(int32 queue_id, const TqMetricChange *change)
 {
@@ -241,7 +243,7 @@ tq_metric_add(int32 queue_id, const TqMetricChange *change)
 	LWLockRelease(shared->lock);
 }
 
-/* What has been counted of a queue of this database: zeros if nothing. */
+/* The metrics of a queue of this database; zeros if it has no entry. */
 void
 tq_metric_read(int32 queue_id, TqMetrics *metrics)
 {
@@ -275,7 +277,9 @@ tq_metric_since(void)
 	return since;
 }
 
-/* How often something was not counted for want of room, in the server. */
+/*
+ * The number of changes in the server that were not counted for lack of room.
+ */
 int64
 tq_metric_not_counted(void)
 {
@@ -306,7 +310,7 @@ tq_metric_list(int32 **queue_ids)
 	return count;
 }
 
-/* A queue is gone.  Cannot fail. */
+/* A queue was dropped.  Cannot fail. */
 void
 tq_metric_forget(int32 queue_id)
 {
@@ -321,7 +325,7 @@ tq_metric_forget(int32 queue_id)
 	LWLockRelease(shared->lock);
 }
 
-/* The extension or the database is gone.  Cannot fail. */
+/* The extension or the database was dropped.  Cannot fail. */
 void
 tq_metric_forget_database(Oid database)
 {
@@ -330,7 +334,7 @@ tq_metric_forget_database(Oid database)
 	LWLockRelease(shared->lock);
 }
 
-/* Under the lock, in any mode. */
+/* Called under the lock, in any mode. */
 static MetricEntry *
 find(int32 queue_id)
 {
@@ -341,7 +345,7 @@ find(int32 queue_id)
 	return hash_search(entries, &key, HASH_FIND, NULL);
 }
 
-/* Under the shared lock, which may be let go for a moment. */
+/* Called under the shared lock, which may be released for a moment. */
 static MetricEntry *
 find_or_make(int32 queue_id)
 {
@@ -360,14 +364,17 @@ find_or_make(int32 queue_id)
 	return find(queue_id);
 }
 
-/* Under the exclusive lock, or alone; NULL when there is no room. */
+/*
+ * Called under the exclusive lock, or in the postmaster; NULL if there is no
+ * room.
+ */
 static MetricEntry *
 make(MetricKey key)
 {
 	MetricEntry *entry = hash_search(entries, &key, HASH_FIND, NULL);
 	bool         found;
 
-	/* The hash hands out spare entries beyond its size: count ourselves. */
+	/* the hash allocates entries beyond its size, so check the limit here */
 	if (entry != NULL || hash_get_num_entries(entries) >= tq_guc_max_metrics)
 		return entry;
 	entry = hash_search(entries, &key, HASH_ENTER_NULL, &found);
@@ -378,7 +385,10 @@ make(MetricKey key)
 	return entry;
 }
 
-/* Of one database, or of all; under the exclusive lock, or alone. */
+/*
+ * Entries of one database, or of all; under the exclusive lock, or in the
+ * postmaster.
+ */
 static void
 remove_all(Oid database)
 {
@@ -394,14 +404,14 @@ remove_all(Oid database)
 }
 
 /*
- * At the server's start: take over what the last shutdown has left.  The
- * file is gone afterwards for good, or it would be found after a crash.
+ * At the server's start: load what the last shutdown has saved.  The file is
+ * removed durably, or it would be found after a crash.
  */
 static void
 load(void)
 {
 	FILE       *file = AllocateFile(METRIC_FILE, PG_BINARY_R);
-	const char *problem = "The last shutdown left none.";
+	const char *problem = "The last shutdown saved none.";
 	bool        done = false;
 
 	if (file != NULL && !was_shut_down())
@@ -418,7 +428,7 @@ load(void)
 		ereport(LOG, (errcode_for_file_access(),
 					  errmsg("could not open file \"%s\": %m", METRIC_FILE)));
 	if (!done)
-		ereport(LOG, (errmsg("taskq: metrics begin at zero"),
+		ereport(LOG, (errmsg("taskq: metrics start at zero"),
 					  errdetail_log("%s", problem)));
 	if (access(METRIC_FILE, F_OK) == 0)
 		durable_unlink(METRIC_FILE, LOG);
@@ -431,8 +441,7 @@ read_file(FILE *file, const char **problem)
 	pg_crc32c crc;
 	pg_crc32c stored;
 
-	*problem =
-		"What the last shutdown left is of another version, or damaged.";
+	*problem = "The saved metrics are from another version, or damaged.";
 	INIT_CRC32C(crc);
 	if (!read_part(file, &head, sizeof(head), &crc) ||
 		memcmp(head.magic, file_magic, sizeof(file_magic)) != 0 ||
@@ -468,7 +477,7 @@ read_part(FILE *file, void *part, Size size, pg_crc32c *crc)
 	return true;
 }
 
-/* Does pg_control say that all was written, and nothing since? */
+/* Does pg_control show a clean shutdown, with nothing written since? */
 static bool
 was_shut_down(void)
 {
@@ -481,7 +490,9 @@ was_shut_down(void)
 	return answer;
 }
 
-/* In the postmaster, which is the last one: nobody changes anything. */
+/*
+ * In the postmaster, which exits last: no other process changes the metrics.
+ */
 static void
 save_at_exit(int code, Datum arg)
 {

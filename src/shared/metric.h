@@ -11,10 +11,10 @@
 
 #include "base/types.h"
 
-/* How an attempt ended that did not succeed. */
+/* How an unsuccessful attempt ended. */
 typedef enum TqEnd
 {
-	TQ_END_OTHER, /* or did succeed */
+	TQ_END_OTHER, /* or was successful */
 	TQ_END_FAILURE,
 	TQ_END_WORKER_DEAD,
 	TQ_END_LEASE_EXPIRED,
@@ -35,9 +35,9 @@ typedef enum TqHistogram
 #define TQ_BUCKETS 23 /* the last one has no upper bound */
 
 /*
- * Counters, and behind them the buckets of the histograms.  What stands in
- * the file of a server that was shut down has these numbers: whoever changes
- * them changes METRIC_LAYOUT (metric.c).
+ * Counters, followed by the buckets of the histograms.  The file of a server
+ * that was shut down uses these numbers: if they change, increase
+ * METRIC_LAYOUT (metric.c).
  */
 typedef enum TqMetric
 {
@@ -46,7 +46,7 @@ typedef enum TqMetric
 	TQ_METRIC_COMPLETED,
 	TQ_METRIC_FAILED,
 	TQ_METRIC_CLEANED,
-	TQ_METRIC_WORKERS_REGISTERED, /* queue 0, as the next two: names none */
+	TQ_METRIC_WORKERS_REGISTERED, /* of queue 0, as are the next two */
 	TQ_METRIC_WORKERS_DIED,
 	TQ_METRIC_WORKERS_CLEANED,
 	TQ_METRIC_REQUEUED, /* one for each TqEnd */
@@ -58,14 +58,14 @@ typedef enum TqMetric
 #define TQ_METRIC_BUCKET(histogram, n)                                        \
 	(TQ_METRIC_BUCKETS + (histogram) *TQ_BUCKETS + (n))
 
-/* Of one queue, or of what belongs to no queue (queue_id 0). */
+/* Of one queue, or of no queue (queue_id 0). */
 typedef struct TqMetrics
 {
 	int64  slot[TQ_METRIC_SLOTS];
 	double sum[TQ_HISTOGRAMS]; /* microseconds */
 } TqMetrics;
 
-/* Where a slot is not marked, its number means nothing. */
+/* The number of a slot that is not marked is undefined. */
 typedef struct TqMetricChange
 {
 	uint64    marked[(TQ_METRIC_SLOTS + 63) / 64];

@@ -1,25 +1,25 @@
 /*
  * notify_flag.c
- *		Queues about which NOTIFY is to tell.
+ *		Flags of queues for which a NOTIFY is to be sent.
  *
  * A bounded table of the queues with option notify.  The background worker of
- * each database enters the flags of its queues; a transaction that ends
+ * each database enters the flags of its queues.  A transaction that ends
  * raises the flag of each queue in which something can be claimed, and wakes
- * the worker if the flag was down; the worker answers with a NOTIFY
+ * the worker if the flag was down.  The worker responds with a NOTIFY
  * (maintenance/notify.c).
  *
- * Raising takes no lock: it probes a few slots, and a queue without a flag
- * costs two probes.  Each slot is one number (database and queue) and a flag.
+ * Raising a flag takes no lock: it probes a few slots, and a queue without a
+ * flag costs two probes.  Each slot has a key (database and queue) and a flag.
  * The slot of queue 0 says that the flags of its database are complete.  While
- * it is not there (after a start, after a wipe, or when the table is too small
- * for all), a session that finds no flag counts a stray, for which the worker
- * takes all flags of its queues as raised.  So nothing is lost for want of
+ * it is missing (after a start, after a wipe, or if the table is too small for
+ * all), a session that finds no flag counts a stray, for which the worker
+ * considers all flags of its queues raised.  So nothing is lost for lack of
  * room.
  *
- * A slot that is given up becomes a tombstone, over which probing goes on;
- * tombstones are used again.  Slots change under one LWLock.  A flag that is
- * raised while its slot changes hands may wake a worker for nothing, or be
- * lost; so a flag is raised when it is entered.
+ * A slot that is freed becomes a tombstone, over which probing continues;
+ * tombstones are reused.  Slots change under one LWLock.  A flag that is
+ * raised while its slot is being reassigned may wake a worker unnecessarily,
+ * or be lost; so a flag is raised when it is entered.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,18 +35,18 @@
 #include "shared/notify_flag.h"
 #include "shared/worker_directory.h"
 
-/* The test build shows what happens when there are too few. */
+/* Few in the test build, to test what happens when there are too few. */
 #ifdef TASKQ_DEBUG
 #define MAX_FLAGS 16
 #else
 #define MAX_FLAGS 1024
 #endif
 
-/* Databases are told apart by so many counters of strays. */
+/* Number of counters of strays, which databases share by hash. */
 #define STRAYS 64
 
 #define FREE UINT64CONST(0)
-#define TOMBSTONE UINT64CONST(1) /* no database has number 0 */
+#define TOMBSTONE UINT64CONST(1) /* no database has OID 0 */
 
 typedef struct Flag
 {
@@ -58,13 +58,13 @@ typedef struct Flags
 {
 	LWLock           lock;
 	int              tranche;
-	pg_atomic_uint64 strays[STRAYS]; /* by the database's number */
+	pg_atomic_uint64 strays[STRAYS]; /* by the hash of the database */
 	Flag             flag[MAX_FLAGS];
 } Flags;
 
 static Flags *shared = NULL;
 
-/* In the background worker: the strays that it has answered. */
+/* In the background worker: the strays that it has handled. */
 static uint64 answered_strays = 0;
 
 static uint64 key_of(Oid database, int32 queue_id);
@@ -87,7 +87,8 @@ tq_notify_flag_init(void)
 {
 	bool found;
 
-	shared = ShmemInitStruct("taskq bells", tq_notify_flag_size(), &found);
+	shared =
+		ShmemInitStruct("taskq notify flags", tq_notify_flag_size(), &found);
 	if (!found)
 	{
 		memset(shared, 0, tq_notify_flag_size());
@@ -115,7 +116,7 @@ tq_notify_flag_wipe(void)
 	LWLockRelease(&shared->lock);
 }
 
-/* The extension or the database is gone.  Cannot fail. */
+/* The extension or the database was dropped.  Cannot fail. */
 void
 tq_notify_flag_forget_database(Oid database)
 {
@@ -144,7 +145,10 @@ tq_notify_flag_raise(int32 queue_id)
 	flag = find(key_of(MyDatabaseId, queue_id));
 	if (flag != NULL)
 	{
-		/* whoever reads a flag that is set leaves waking to who set it */
+		/*
+		 * if the flag was up already, the session that raised it wakes the
+		 * worker
+		 */
 		if (pg_atomic_exchange_u32(&flag->raised, 1) == 0)
 			tq_worker_directory_wake();
 	}
@@ -152,7 +156,7 @@ tq_notify_flag_raise(int32 queue_id)
 		tq_notify_flag_raise_all();
 }
 
-/* At these positions, of which those to come are left out. */
+/* Raise the flags of these positions, except those that are not due yet. */
 void
 tq_notify_flag_raise_positions(const TqLanePosition *places, int count)
 {
@@ -174,7 +178,7 @@ tq_notify_flag_raise_positions(const TqLanePosition *places, int count)
 	}
 }
 
-/* Nobody knows where something can be claimed. */
+/* Raise all flags: it is unknown where something can be claimed. */
 void
 tq_notify_flag_raise_all(void)
 {
@@ -185,9 +189,9 @@ tq_notify_flag_raise_all(void)
 }
 
 /*
- * These, sorted, are this database's queues with the option.  New ones count
- * as raised: since the option was set, something may have been lost.  False
- * when there is no room for all of them.
+ * Enter the sorted queues of this database that have the option.  New ones
+ * count as raised, since something may have been missed since the option was
+ * set.  False if there is no room for all of them.
  */
 bool
 tq_notify_flag_add(const int32 *queue_ids, int count)
@@ -240,8 +244,7 @@ tq_notify_flag_raised(int32 queue_id)
 }
 
 /*
- * The same, and what is raised from now on is raised anew: to be called before
- * the answer is given.
+ * The same, and lower the flag: to be called before the NOTIFY is sent.
  */
 bool
 tq_notify_flag_lower(int32 queue_id)
@@ -282,7 +285,7 @@ place_of(uint64 key)
 						murmurhash32((uint32) key));
 }
 
-/* Without lock: as of some moment. */
+/* Called without the lock: the result is a snapshot. */
 static Flag *
 find(uint64 key)
 {
@@ -312,7 +315,7 @@ is_wanted(uint64 key, const int32 *queue_ids, int count)
 								tq_order_int32) != NULL;
 }
 
-/* Under the lock: such a slot is there; false when there is no room. */
+/* Enter a slot with this key, under the lock; false if there is no room. */
 static bool
 enter(uint64 key)
 {
@@ -342,7 +345,7 @@ give_up(Flag *flag)
 	pg_atomic_write_u64(&flag->key, TOMBSTONE);
 }
 
-/* Tombstones before a free slot are of no use: nobody probes over them. */
+/* Free tombstones before a free slot, which probing does not need. */
 static void
 clean(void)
 {

@@ -1,6 +1,6 @@
 /*
  * notify_flag.h
- *		Queues about which NOTIFY is to tell.
+ *		Flags of queues for which a NOTIFY is to be sent.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,7 +16,7 @@ extern void tq_notify_flag_init(void);
 extern void tq_notify_flag_wipe(void);
 extern void tq_notify_flag_forget_database(Oid database);
 
-/* for everybody; these cannot fail */
+/* for all sessions; these cannot fail */
 extern void tq_notify_flag_raise(int32 queue_id);
 extern void tq_notify_flag_raise_positions(const TqLanePosition *places,
 										   int                   count);

@@ -1,6 +1,6 @@
 /*
  * position.h
- *		Where a pending task stands in the dispatch index, and whose it is.
+ *		A position in the dispatch index, with its queue, lane and priority.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,11 +1,11 @@
 /*
  * rate_bucket.c
- *		Buckets of claims, for rates.
+ *		Token buckets of claims, for rates.
  *
- * Each queue with a rate has one in its entry of the table of counters
+ * Each queue with a rate has a bucket in its entry of the table of counters
  * (counter.c, which has the rules, and whose lock and spinlocks these
- * functions take).  It is empty at first, fills by rate.count in each
- * rate.per, and holds rate.count at most; a claim takes one out.
+ * functions acquire).  It is empty at first, fills by rate.count in each
+ * rate.per, and holds at most rate.count; a claim takes one token.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,8 +21,8 @@ static double level_at(const TqCounter *counter, const TqRate *rate,
 static void   fill(TqCounter *counter, const TqRate *rate);
 
 /*
- * In how many microseconds a claim can be taken out of the queue's bucket;
- * -1 when it has not begun to fill.
+ * The number of microseconds until a claim can take a token from the queue's
+ * bucket; -1 if it has not begun to fill.
  */
 int64
 tq_rate_bucket_next(int32 queue_id, const TqRate *rate)
@@ -36,9 +36,8 @@ tq_rate_bucket_next(int32 queue_id, const TqRate *rate)
 }
 
 /*
- * Take one claim out of the queue's bucket, which was empty at first;
- * *taken_at is to be given to tq_rate_bucket_put_back; NULL: only look, and
- * take nothing.
+ * Take one token from the queue's bucket; *taken_at must be passed to
+ * tq_rate_bucket_put_back.  If it is NULL, only check, and take nothing.
  */
 TqReservation
 tq_rate_bucket_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
@@ -66,7 +65,7 @@ tq_rate_bucket_take(int32 queue_id, const TqRate *rate, int64 *taken_at)
 	return answer;
 }
 
-/* What is in the bucket of a queue's rate; false when it is not known. */
+/* The number of tokens in the bucket of a queue's rate; false if unknown. */
 bool
 tq_rate_bucket_tokens(int32 queue_id, const TqRate *rate, double *tokens)
 {
@@ -89,9 +88,9 @@ tq_rate_bucket_tokens(int32 queue_id, const TqRate *rate, double *tokens)
 }
 
 /*
- * A claim was not made, or rolled back: the bucket is as if it had not been
- * taken.  When it has been full since, it would have been full without it,
- * too.  Cannot fail.
+ * A claim was not made, or was rolled back: restore the bucket as if the token
+ * had not been taken.  If it has been full since, it would have been full
+ * without the claim, too.  Cannot fail.
  */
 void
 tq_rate_bucket_put_back(int32 queue_id, int64 taken_at)
@@ -112,7 +111,7 @@ tq_rate_bucket_put_back(int32 queue_id, int64 taken_at)
 	LWLockRelease(tq_counter_table->lock);
 }
 
-/* Has the bucket been filled at this rate? */
+/* Was the bucket filled at this rate? */
 static bool
 is_of_rate(const TqCounter *counter, const TqRate *rate)
 {
@@ -121,8 +120,7 @@ is_of_rate(const TqCounter *counter, const TqRate *rate)
 }
 
 /*
- * What is in the bucket now: nothing under another rate than the one that
- * it was filled at.
+ * The current number of tokens; none if the bucket was filled at another rate.
  */
 static double
 level_at(const TqCounter *counter, const TqRate *rate, int64 now)
@@ -135,7 +133,7 @@ level_at(const TqCounter *counter, const TqRate *rate, int64 now)
 	return Min(counter->level + gained, rate->count);
 }
 
-/* Bring the bucket up to now; a changed rate empties it. */
+/* Fill the bucket up to the current time; a changed rate empties it. */
 static void
 fill(TqCounter *counter, const TqRate *rate)
 {

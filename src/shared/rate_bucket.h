@@ -1,6 +1,6 @@
 /*
  * rate_bucket.h
- *		Buckets of claims, for rates.
+ *		Token buckets of claims, for rates.
  *
  * Copyright (c) 2026, the taskq developers
  */

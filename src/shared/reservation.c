@@ -1,12 +1,12 @@
 /*
  * reservation.c
- *		Claims that limits of running tasks have reserved.
+ *		Claims reserved under limits on running tasks.
  *
  * Each queue or worker with a limit has an entry in the table of counters
  * (counter.c, which has the rules, and whose lock and spinlocks these
- * functions take) with the number of its running tasks, open transactions
- * included.  A claim is reserved before it is made, given back when it rolls
- * back, and released when the commit that ends the run has happened.
+ * functions acquire) with the number of its running tasks, open transactions
+ * included.  A claim is reserved before it is made, undone if it rolls back,
+ * and released after the commit that ends the run.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,8 +21,8 @@ static void       unlock(TqCounter *counter);
 static void       invalidate(TqCounter *counter);
 
 /*
- * A limit is about to change.  While there is none, claims reserve nothing,
- * so what is known now must not be believed when there is one again.
+ * A limit is about to change.  While there is none claims reserve nothing, so
+ * the current number must not be used once there is one again.
  */
 void
 tq_reservation_invalidate(TqOwner owner, int32 id)
@@ -36,8 +36,8 @@ tq_reservation_invalidate(TqOwner owner, int32 id)
 }
 
 /*
- * Reserve one more running task, of at most max.  *epoch is to be given to
- * tq_reservation_undo; NULL: only look, and reserve nothing.
+ * Reserve one more running task, of at most max.  *epoch must be passed to
+ * tq_reservation_undo.  If it is NULL, only check, and reserve nothing.
  */
 TqReservation
 tq_reservation_make(TqOwner owner, int32 id, int64 max, uint64 *epoch)
@@ -85,8 +85,8 @@ tq_reservation_has_room(TqOwner owner, int32 id)
 }
 
 /*
- * A task does not run any more, or its claim was rolled back, by a
- * transaction that is over.  Cannot fail.
+ * A task no longer runs, or its claim was rolled back, by a transaction that
+ * has ended.  Cannot fail.
  */
 void
 tq_reservation_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
@@ -107,7 +107,7 @@ tq_reservation_release(TqOwner owner, int32 id, int64 task_id, uint64 instance)
 }
 
 /*
- * A claim was rolled back by a savepoint, or was not made.  Cannot fail.
+ * A claim was rolled back to a savepoint, or was not made.  Cannot fail.
  */
 void
 tq_reservation_undo(TqOwner owner, int32 id, uint64 epoch)
@@ -124,8 +124,8 @@ tq_reservation_undo(TqOwner owner, int32 id, uint64 epoch)
 }
 
 /*
- * Around a recount of running tasks, which no claim of the queue or worker
- * accompanies; 0 when there is no room.
+ * Begin a recount of running tasks, concurrent with no claim of the queue or
+ * worker; 0 if there is no room.
  */
 uint64
 tq_reservation_count_begin(TqOwner owner, int32 id, uint64 *instance)
@@ -152,8 +152,8 @@ tq_reservation_count_begin(TqOwner owner, int32 id, uint64 *instance)
 }
 
 /*
- * The tasks that were seen running, once for each claim, in the order of their
- * numbers, and how many more; false when it must be done again.
+ * End the recount with the tasks seen running, one for each claim, in the
+ * order of their ids, and the number of others; false if it must be repeated.
  */
 bool
 tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun,
@@ -176,7 +176,7 @@ tq_reservation_count_end(TqOwner owner, int32 id, uint64 begun,
 			{
 				if (counter->ended[e] == task_ids[i])
 				{
-					/* each end is that of one claim of the task */
+					/* each end belongs to one claim of the task */
 					counter->ended[e] = counter->ended[--counter->ended_count];
 					used--;
 					break;
@@ -209,7 +209,7 @@ tq_reservation_is_known(TqOwner owner, int32 id)
 	return known;
 }
 
-/* How many claims are reserved; false when that is not known. */
+/* The number of reserved claims; false if unknown. */
 bool
 tq_reservation_count(TqOwner owner, int32 id, int64 *used)
 {
@@ -237,8 +237,8 @@ tq_reservation_count(TqOwner owner, int32 id, int64 *used)
 }
 
 /*
- * The entry, locked, if claims of the queue or worker are counted; NULL, and
- * nothing locked, if they are not.
+ * The entry, locked, if claims of the queue or worker are counted; otherwise
+ * NULL, and not locked.
  */
 static TqCounter *
 lock_limited(TqOwner owner, int32 id)
@@ -265,7 +265,9 @@ unlock(TqCounter *counter)
 	LWLockRelease(tq_counter_table->lock);
 }
 
-/* Under the entry's spinlock: a recount that is on its way begins again. */
+/*
+ * Called under the entry's spinlock: a recount in progress must be repeated.
+ */
 static void
 invalidate(TqCounter *counter)
 {

@@ -1,6 +1,6 @@
 /*
  * reservation.h
- *		Claims that limits of running tasks have reserved.
+ *		Claims reserved under limits on running tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */

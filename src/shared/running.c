@@ -1,27 +1,27 @@
 /*
  * running.c
- *		The running tasks, in shared memory.
+ *		The table of running tasks, in shared memory.
  *
- * The columns that a claim changes stand in no index, so running tasks
- * whose lease or worker has ended are found here.  An entry is a hint: every
- * use of one looks at the task's row again.
+ * No index contains the columns that a claim changes, so running tasks whose
+ * lease or worker has ended are found here.  An entry is a hint: before it is
+ * used, the row of the task is checked again.
  *
- * Entries are put and removed by the commit of the claim and of what ends
- * it (xact/xact.c), so functions called from there take a lock for a few
- * instructions and cannot fail: the table has a fixed size, set by
- * taskq.max_running_tracked, and when it is full the entry is left out and
- * the database flagged as incomplete.  So do the end of a prepared
- * transaction, a wipe, and the server's start.  While a database is
- * incomplete its background worker reads taskq.task from end to end, which
- * puts every running task that was visible then; the claims that were not
- * put themselves when they commit.  (That is why putting must follow the
- * commit: an entry put before it could be wiped before the claim shows.)
+ * Entries are added and removed by the commit of the claim and of its end
+ * (xact/xact.c), so functions called from there acquire a lock for a few
+ * instructions and cannot fail.  The table has a fixed size, set by
+ * taskq.max_running_tracked; if it is full the entry is omitted and the
+ * database flagged as incomplete.  The end of a prepared transaction, a wipe,
+ * and the server's start also flag databases.  While a database is incomplete
+ * its background worker scans taskq.task completely and adds every running
+ * task visible then; later claims add themselves when they commit.  (This is
+ * why entries are added after the commit: an entry added earlier could be
+ * wiped before the claim is visible.)
  *
- * Locks: the partition lock of a task's hash value guards its entry;
- * database flags have a spinlock.
+ * Locks: the partition lock of a task's hash value guards its entry; database
+ * flags have a spinlock.
  *
- * Without the library in shared_preload_libraries there is no table: it has no
- * entries and is never complete.
+ * If the library is not in shared_preload_libraries there is no table: it has
+ * no entries and is never complete.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -37,44 +37,44 @@
 #include "shared/running.h"
 
 #define PARTITIONS 16
-#define DATABASES 256 /* beyond it a database is never complete */
+#define DATABASES 256 /* a database beyond these is never complete */
 
 typedef struct EntryKey
 {
 	int64  task_id;
 	Oid    database;
-	uint32 unused; /* zero, so that the key has no holes */
+	uint32 unused; /* zero, since the key is compared bytewise */
 } EntryKey;
 
 typedef struct Entry
 {
 	EntryKey  key;
 	TqRunning running;
-	float4    progress; /* below 0: not told */
+	float4    progress; /* negative: not reported */
 	char      message[TQ_PROGRESS_MESSAGE + 1];
 } Entry;
 
-/* A database is complete while seen = flagged. */
+/* A database is complete if seen = flagged. */
 typedef struct DatabaseFlag
 {
 	Oid    database;
-	uint64 flagged; /* another number after whatever may lose entries */
+	uint64 flagged; /* changes whenever entries may have been lost */
 	uint64 seen;    /* flagged, when the last rebuild began */
-	int    asked;   /* bits of TQ_ASK_...: duties that should look now */
-	uint64 timers;  /* due times that the timer has met */
+	int    asked;   /* TQ_ASK_... bits: duties asked to run now */
+	uint64 timers;  /* due times at which the timer has fired */
 } DatabaseFlag;
 
-typedef struct Registry
+typedef struct RunningShared
 {
 	LWLockPadded *locks;
-	slock_t       mutex; /* guards what follows */
+	slock_t       mutex; /* guards everything below */
 	uint64        last_flagged;
 	int           database_count;
 	DatabaseFlag  databases[DATABASES];
-} Registry;
+} RunningShared;
 
-static Registry *registry = NULL;
-static HTAB     *entries = NULL;
+static RunningShared *shared = NULL;
+static HTAB          *entries = NULL;
 
 static LWLock  *lock_of(uint32 hash);
 static EntryKey key_of(int64 task_id);
@@ -90,14 +90,14 @@ Size
 tq_running_size(void)
 {
 	return add_size(
-		MAXALIGN(sizeof(Registry)),
+		MAXALIGN(sizeof(RunningShared)),
 		hash_estimate_size(tq_guc_max_running_tracked, sizeof(Entry)));
 }
 
 void
 tq_running_request(void)
 {
-	RequestNamedLWLockTranche("taskq registry", PARTITIONS);
+	RequestNamedLWLockTranche("taskq running", PARTITIONS);
 }
 
 void
@@ -106,12 +106,12 @@ tq_running_init(void)
 	bool    found;
 	HASHCTL ctl = {0};
 
-	registry = ShmemInitStruct("taskq registry", sizeof(Registry), &found);
+	shared = ShmemInitStruct("taskq running", sizeof(RunningShared), &found);
 	if (!found)
 	{
-		memset(registry, 0, sizeof(Registry));
-		SpinLockInit(&registry->mutex);
-		registry->locks = GetNamedLWLockTranche("taskq registry");
+		memset(shared, 0, sizeof(RunningShared));
+		SpinLockInit(&shared->mutex);
+		shared->locks = GetNamedLWLockTranche("taskq running");
 	}
 	ctl.keysize = sizeof(EntryKey);
 	ctl.entrysize = sizeof(Entry);
@@ -122,29 +122,29 @@ tq_running_init(void)
 								HASH_FIXED_SIZE);
 }
 
-/* Lose all entries of all databases. */
+/* Remove all entries of all databases. */
 void
 tq_running_wipe(void)
 {
 	HASH_SEQ_STATUS scan;
 	Entry          *entry;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return;
 	lock_all(LW_EXCLUSIVE);
 	hash_seq_init(&scan, entries);
 	while ((entry = hash_seq_search(&scan)) != NULL)
 		hash_search(entries, &entry->key, HASH_REMOVE, NULL);
-	SpinLockAcquire(&registry->mutex);
-	for (int i = 0; i < registry->database_count; i++)
-		registry->databases[i].flagged = ++registry->last_flagged;
-	SpinLockRelease(&registry->mutex);
+	SpinLockAcquire(&shared->mutex);
+	for (int i = 0; i < shared->database_count; i++)
+		shared->databases[i].flagged = ++shared->last_flagged;
+	SpinLockRelease(&shared->mutex);
 	unlock_all();
 }
 
 /*
- * The extension or the database is gone, or nobody is let in.  If it comes
- * back it is not complete.  Cannot fail.
+ * The extension or the database was dropped, or the database no longer allows
+ * connections.  If it returns it is not complete.  Cannot fail.
  */
 void
 tq_running_forget_database(Oid database)
@@ -160,17 +160,17 @@ tq_running_forget_database(Oid database)
 		if (entry->key.database == database)
 			hash_search(entries, &entry->key, HASH_REMOVE, NULL);
 	}
-	SpinLockAcquire(&registry->mutex);
+	SpinLockAcquire(&shared->mutex);
 	flag = find_flag(database);
 	if (flag != NULL)
-		*flag = registry->databases[--registry->database_count];
-	SpinLockRelease(&registry->mutex);
+		*flag = shared->databases[--shared->database_count];
+	SpinLockRelease(&shared->mutex);
 	unlock_all();
 }
 
 /*
- * A claim has committed, or its end has moved.  Whoever reads rows to put
- * them may come late with an old version: that never replaces a newer one.
+ * A claim has committed, or its end has moved.  A session that adds entries
+ * from rows may be late with an old version, which never replaces a newer one.
  * Cannot fail.
  */
 void
@@ -181,7 +181,7 @@ tq_running_put(const TqRunning *running)
 	bool     found;
 	Entry   *entry;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	entry = hash_search_with_hash_value(entries, &key, hash, HASH_ENTER_NULL,
@@ -202,9 +202,9 @@ tq_running_put(const TqRunning *running)
 }
 
 /*
- * A task has stopped running with that version of its row, which is that of
- * the claim if its lease has ended.  Whoever tells it may come late, when the
- * next claim has put its entry, with a newer version.  Cannot fail.
+ * A task has stopped running with that version of its row, or, if its lease
+ * has expired, with the version of the claim.  The call may be late, when the
+ * next claim has added its entry with a newer version.  Cannot fail.
  */
 void
 tq_running_remove(int64 task_id, int64 version)
@@ -220,8 +220,7 @@ tq_running_remove(int64 task_id, int64 version)
 }
 
 /*
- * An entry that was found proved to be of no use: it goes, unless it says
- * something else by now.
+ * Remove an entry that was found obsolete, unless it has changed since.
  */
 void
 tq_running_drop(const TqRunning *seen)
@@ -243,16 +242,16 @@ tq_running_flag(void)
 {
 	DatabaseFlag *flag;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return;
-	SpinLockAcquire(&registry->mutex);
+	SpinLockAcquire(&shared->mutex);
 	flag = find_flag(MyDatabaseId);
 	if (flag != NULL)
-		flag->flagged = ++registry->last_flagged;
-	SpinLockRelease(&registry->mutex);
+		flag->flagged = ++shared->last_flagged;
+	SpinLockRelease(&shared->mutex);
 }
 
-/* Are all running tasks of this database here? */
+/* Does the table contain all running tasks of this database? */
 bool
 tq_running_complete(void)
 {
@@ -267,8 +266,8 @@ tq_running_complete(void)
 }
 
 /*
- * Around a scan that puts every running task; its snapshot is taken in
- * between.  What was flagged meanwhile stays flagged.
+ * Begin a scan that adds every running task; its snapshot is taken before the
+ * end of the scan.  A flag set in the meantime remains set.
  */
 uint64
 tq_running_rebuild_begin(void)
@@ -295,9 +294,9 @@ tq_running_rebuild_end(uint64 begun)
 }
 
 /*
- * Up to max tasks of this database whose end is not after now; *next is the
- * earliest end after that, DT_NOEND if there is none.  If max were found,
- * there may be more.
+ * Up to max tasks of this database that are due at now; *next is the earliest
+ * later end, DT_NOEND if there is none.  If max tasks are returned, there may
+ * be more.
  */
 int
 tq_running_due(TimestampTz now, int passed, TqRunning *found, int max,
@@ -308,7 +307,7 @@ tq_running_due(TimestampTz now, int passed, TqRunning *found, int max,
 	int             count = 0;
 
 	*next = DT_NOEND;
-	if (registry == NULL)
+	if (shared == NULL)
 		return 0;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
@@ -338,7 +337,7 @@ tq_running_of_workers(const int32 *workers, int count, TqRunning *found,
 	Entry          *entry;
 	int             n = 0;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return 0;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
@@ -353,7 +352,9 @@ tq_running_of_workers(const int32 *workers, int count, TqRunning *found,
 	return n;
 }
 
-/* The entries of this database, or nearly all when many come meanwhile. */
+/*
+ * The entries of this database, or nearly all if many are added concurrently.
+ */
 TqRunning *
 tq_running_all(int *count)
 {
@@ -364,7 +365,7 @@ tq_running_all(int *count)
 
 	found = palloc_extended(sizeof(TqRunning) * room, MCXT_ALLOC_HUGE);
 	*count = 0;
-	if (registry == NULL)
+	if (shared == NULL)
 		return found;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
@@ -377,7 +378,7 @@ tq_running_all(int *count)
 	return found;
 }
 
-/* A duty should look now.  Cannot fail. */
+/* Ask a duty to run now.  Cannot fail. */
 void
 tq_running_ask_duty(int duty)
 {
@@ -389,7 +390,7 @@ tq_running_ask_duty(int duty)
 	flag_end();
 }
 
-/* Was it asked to, since the last call? */
+/* Has it been asked to, since the last call? */
 bool
 tq_running_asked_duty(int duty)
 {
@@ -416,7 +417,9 @@ tq_running_timer_fired(void)
 	flag_end();
 }
 
-/* How often it has, in this database since the server's start. */
+/*
+ * The number of times it has fired in this database since the server's start.
+ */
 uint64
 tq_running_timers(void)
 {
@@ -430,7 +433,7 @@ tq_running_timers(void)
 	return timers;
 }
 
-/* Entries of this database. */
+/* The number of entries of this database. */
 int
 tq_running_count(void)
 {
@@ -438,7 +441,7 @@ tq_running_count(void)
 	Entry          *entry;
 	int             count = 0;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return 0;
 	lock_all(LW_SHARED);
 	hash_seq_init(&scan, entries);
@@ -451,13 +454,13 @@ tq_running_count(void)
 	return count;
 }
 
-/* Entries of all databases together. */
+/* The number of entries of all databases. */
 int
 tq_running_count_all(void)
 {
 	int count;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return 0;
 	lock_all(LW_SHARED);
 	count = (int) hash_get_num_entries(entries);
@@ -466,8 +469,9 @@ tq_running_count_all(void)
 }
 
 /*
- * Note how far a running task is; progress below 0 and message NULL leave
- * what is there.  A task that is not here is left out: it is a hint.
+ * Store the progress of a running task; a negative progress and a NULL message
+ * leave the stored value unchanged.  A task without an entry is ignored:
+ * progress is a hint.
  */
 void
 tq_running_progress(int64 task_id, int64 token, float4 progress,
@@ -488,7 +492,7 @@ tq_running_progress(int64 task_id, int64 token, float4 progress,
 	LWLockRelease(lock);
 }
 
-/* The entry of a task; false when there is none. */
+/* The entry of a task; false if there is none. */
 bool
 tq_running_find(int64 task_id, TqRunning *running)
 {
@@ -526,7 +530,7 @@ tq_running_read_progress(int64 task_id, int64 token, float4 *progress,
 static LWLock *
 lock_of(uint32 hash)
 {
-	return &registry->locks[hash % PARTITIONS].lock;
+	return &shared->locks[hash % PARTITIONS].lock;
 }
 
 static EntryKey
@@ -547,8 +551,8 @@ hash_of(const EntryKey *key)
 }
 
 /*
- * The entry of a task of this database, with its lock held.  NULL, and no
- * lock: there is none.
+ * The entry of a task of this database, with its lock held.  NULL, and not
+ * locked, if there is none.
  */
 static Entry *
 entry_begin(int64 task_id, LWLockMode mode, LWLock **lock)
@@ -557,7 +561,7 @@ entry_begin(int64 task_id, LWLockMode mode, LWLock **lock)
 	uint32   hash = hash_of(&key);
 	Entry   *entry;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return NULL;
 	*lock = lock_of(hash);
 	LWLockAcquire(*lock, mode);
@@ -567,21 +571,21 @@ entry_begin(int64 task_id, LWLockMode mode, LWLock **lock)
 	return entry;
 }
 
-/* The flags of a database that has some, under the spinlock. */
+/* The flags of a database, under the spinlock; NULL if it has none. */
 static DatabaseFlag *
 find_flag(Oid database)
 {
-	for (int i = 0; i < registry->database_count; i++)
+	for (int i = 0; i < shared->database_count; i++)
 	{
-		if (registry->databases[i].database == database)
-			return &registry->databases[i];
+		if (shared->databases[i].database == database)
+			return &shared->databases[i];
 	}
 	return NULL;
 }
 
 /*
- * The flags of this database, with the spinlock held until flag_end(); at
- * first it is not complete.  NULL, and no lock: without preloading, or when
+ * The flags of this database, with the spinlock held until flag_end();
+ * initially not complete.  NULL, and not locked, without preloading or if
  * there are too many databases.
  */
 static DatabaseFlag *
@@ -589,16 +593,16 @@ flag_begin(void)
 {
 	DatabaseFlag *flag;
 
-	if (registry == NULL)
+	if (shared == NULL)
 		return NULL;
-	SpinLockAcquire(&registry->mutex);
+	SpinLockAcquire(&shared->mutex);
 	flag = find_flag(MyDatabaseId);
-	if (flag == NULL && registry->database_count < DATABASES)
+	if (flag == NULL && shared->database_count < DATABASES)
 	{
-		flag = &registry->databases[registry->database_count++];
+		flag = &shared->databases[shared->database_count++];
 		memset(flag, 0, sizeof(DatabaseFlag));
 		flag->database = MyDatabaseId;
-		flag->flagged = ++registry->last_flagged;
+		flag->flagged = ++shared->last_flagged;
 	}
 	if (flag == NULL)
 		flag_end();
@@ -608,20 +612,20 @@ flag_begin(void)
 static void
 flag_end(void)
 {
-	SpinLockRelease(&registry->mutex);
+	SpinLockRelease(&shared->mutex);
 }
 
-/* In the order of their numbers, so that two sessions never wait in a ring. */
+/* In the order of their numbers, so that two sessions cannot deadlock. */
 static void
 lock_all(LWLockMode mode)
 {
 	for (int i = 0; i < PARTITIONS; i++)
-		LWLockAcquire(&registry->locks[i].lock, mode);
+		LWLockAcquire(&shared->locks[i].lock, mode);
 }
 
 static void
 unlock_all(void)
 {
 	for (int i = PARTITIONS - 1; i >= 0; i--)
-		LWLockRelease(&registry->locks[i].lock);
+		LWLockRelease(&shared->locks[i].lock);
 }

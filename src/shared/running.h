@@ -1,6 +1,6 @@
 /*
  * running.h
- *		The running tasks, in shared memory.
+ *		The table of running tasks, in shared memory.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,7 +14,7 @@
 
 #define TQ_PROGRESS_MESSAGE 120
 
-/* Duties that can be asked to look now, as bits. */
+/* Duties that can be asked to run now, as bits. */
 #define TQ_ASK_DEADLINES 1
 #define TQ_ASK_WORKERS 2
 #define TQ_ASK_LANES 4
@@ -24,11 +24,11 @@ typedef struct TqRunning
 {
 	int64           task_id;
 	int64           token;
-	int64           version; /* of the row that says so */
+	int64           version; /* of the row of this claim */
 	TimestampTz     due_at;  /* lease or time limit ends; DT_NOEND: never */
 	int32           worker_id;
 	int32           queue_id;
-	ItemPointerData tid; /* where that row is, or was */
+	ItemPointerData tid; /* current or former location of that row */
 } TqRunning;
 
 extern Size tq_running_size(void);

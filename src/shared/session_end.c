@@ -1,35 +1,36 @@
 /*
  * session_end.c
- *		Which sessions have ended, for workers that are bound to one.
+ *		Ends of sessions to which workers are bound.
  *
- * What binds a worker is its row: the number of a session, and the number of
- * the instance, which each start of shared memory draws at random.  So
- * registering, rolling back, binding to another session and leaving are
- * changes of a row like any other, and nothing here knows of workers.
+ * A worker is bound by its row: the number of a session, and the number of the
+ * instance, which each start of shared memory draws at random.  So
+ * registering, rolling back, binding to another session and deregistering are
+ * ordinary changes of a row, and this file does not know workers.
  *
- * A session gets its number when it first binds a worker.  In its lowest bits
- * is the number of its PGPROC, above them a count that rises: of two sessions
- * that have used one PGPROC the later one has the greater number.  Each
- * PGPROC has an entry with the number of the last session there that bound a
- * worker; when that ends it marks the entry and wakes its database's
- * background worker.  For a session s the entry can say:
+ * A session gets its number when it first binds a worker.  The lowest bits
+ * contain the number of its PGPROC, the bits above them an increasing count:
+ * of two sessions that have used the same PGPROC the later one has the greater
+ * number.  Each PGPROC has an entry with the number of the last session there
+ * that bound a worker; when that session ends it marks the entry and wakes its
+ * database's background worker.  For a session s the entry can have:
  *
- *		s, in this database		it lives
- *		s, in another one		this database is a copy: gone
- *		s and ENDED				gone
- *		a greater number		gone, since somebody else is there
- *		a smaller number		lost by a wipe: nobody knows
+ *		s, in this database		it is alive
+ *		s, in another one		this database is a copy: ended
+ *		s and ENDED				ended
+ *		a greater number		ended, since another session uses the PGPROC
+ *		a smaller number		lost by a wipe: unknown
  *
- * Nobody judges by what nobody knows: such a worker lives, like any other, by
- * its heartbeats.  When its session ends that is known again, so a wipe costs
- * only those ends that the background worker had not seen to.
+ * If it is unknown, the worker stays alive, like any other, by its heartbeats.
+ * The end of its session is known again, so a wipe loses only those ends that
+ * the background worker had not handled yet.
  *
- * An entry is marked when the session has aborted its transaction and let go
- * of its locks (on_shmem_exit, not before_shmem_exit): whoever is woken can
- * do something at once.  All of it is atomics: nothing waits, nothing fails.
+ * An entry is marked after the session has aborted its transaction and
+ * released its locks (on_shmem_exit, not before_shmem_exit), so a woken
+ * process can act immediately.  All variables are atomic: nothing waits,
+ * nothing fails.
  *
- * Without the library in shared_preload_libraries nothing can be bound, and
- * whatever a row says is gone.
+ * If the library is not in shared_preload_libraries nothing can be bound, and
+ * every session named in a row has ended.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -50,22 +51,22 @@
 
 typedef struct Entry
 {
-	pg_atomic_uint32 database; /* of that session; written before it */
-	pg_atomic_uint64 session;  /* a number, and perhaps ENDED; 0: none */
+	pg_atomic_uint32 database; /* of that session; written before its number */
+	pg_atomic_uint64 session;  /* a number, possibly with ENDED; 0: none */
 } Entry;
 
 typedef struct Bind
 {
-	int64            instance; /* above 0; as of the start */
-	int              capacity; /* the same */
-	pg_atomic_uint64 last;     /* sessions that got a number */
-	pg_atomic_uint64 ends;     /* and those of them that have ended */
+	int64            instance; /* above 0; set at the start */
+	int              capacity; /* set at the start */
+	pg_atomic_uint64 last;     /* count of sessions with a number */
+	pg_atomic_uint64 ends;     /* count of those that have ended */
 	Entry            entry[FLEXIBLE_ARRAY_MEMBER];
 } Bind;
 
 static Bind *binding = NULL;
 
-/* This session's number; 0: it has bound nothing. */
+/* The number of this session; 0 if it has bound no worker. */
 static int64 my_session = 0;
 
 static int64 draw_instance(void);
@@ -99,7 +100,7 @@ tq_session_end_init(void)
 	}
 }
 
-/* Lose all entries, while others work. */
+/* Remove all entries, concurrently with other sessions. */
 void
 tq_session_end_wipe(void)
 {
@@ -109,7 +110,7 @@ tq_session_end_wipe(void)
 		pg_atomic_write_u64(&binding->entry[i].session, 0);
 }
 
-/* The number of this start of shared memory; 0 when there is none. */
+/* The number of this start of shared memory; 0 if there is none. */
 int64
 tq_session_end_instance(void)
 {
@@ -117,8 +118,8 @@ tq_session_end_instance(void)
 }
 
 /*
- * The number of this session.  From the first call on its end is told.  The
- * library must be preloaded.
+ * The number of this session.  From the first call on its end is recorded.
+ * The library must be preloaded.
  */
 int64
 tq_session_end_session(void)
@@ -132,7 +133,7 @@ tq_session_end_session(void)
 		Entry *entry = &binding->entry[proc];
 		uint64 count;
 
-		/* may fail: before anybody relies on it */
+		/* may fail, so before the number is used */
 		on_shmem_exit(end_session, (Datum) 0);
 		count = pg_atomic_add_fetch_u64(&binding->last, 1);
 		my_session = (int64) (count << PROC_BITS | proc);
@@ -144,9 +145,9 @@ tq_session_end_session(void)
 }
 
 /*
- * Has that session ended, or is it not one of this database's?  Call it after
- * the row that names the session was read: then the session's entry had been
- * written.
+ * Has that session ended, or does it belong to another database?  Call it
+ * after the row that names the session was read: the session's entry had been
+ * written before.
  */
 bool
 tq_session_end_has_ended(int64 instance, int64 session)
@@ -169,8 +170,8 @@ tq_session_end_has_ended(int64 instance, int64 session)
 }
 
 /*
- * How many sessions that had bound a worker have ended, in all databases:
- * another number than before means that there is something to look at.
+ * The number of sessions, in all databases, that had bound a worker and have
+ * ended: if it has changed there are ends to handle.
  */
 uint64
 tq_session_end_count(void)
@@ -188,7 +189,9 @@ draw_instance(void)
 	return (int64) (drawn >> 1) | 1;
 }
 
-/* on_shmem_exit: the session's transaction is over, its locks are free. */
+/*
+ * on_shmem_exit: the session's transaction has ended, its locks are released.
+ */
 static void
 end_session(int code, Datum arg)
 {
@@ -198,7 +201,7 @@ end_session(int code, Datum arg)
 		return;
 	pg_atomic_write_u64(&binding->entry[proc].session,
 						(uint64) my_session | ENDED);
-	/* a full barrier: who sees the count sees the mark */
+	/* a full barrier: a process that sees the count sees the mark */
 	pg_atomic_fetch_add_u64(&binding->ends, 1);
 	tq_worker_directory_wake();
 }

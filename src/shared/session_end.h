@@ -1,6 +1,6 @@
 /*
  * session_end.h
- *		Which sessions have ended, for workers that are bound to one.
+ *		Ends of sessions to which workers are bound.
  *
  * Copyright (c) 2026, the taskq developers
  */

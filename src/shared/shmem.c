@@ -2,8 +2,8 @@
  * shmem.c
  *		Shared memory of the extension: a list of its parts.
  *
- * Each part has functions of its own, and guards itself.  All of it is hints:
- * losing it at any moment costs speed or a heartbeat, never a task.
+ * Each part has its own functions, and guards itself.  Its contents are hints:
+ * losing them at any moment costs speed or a heartbeat, never a task.
  * tq_shmem_wipe does just that, for tests.
  *
  * Copyright (c) 2026, the taskq developers
@@ -25,6 +25,7 @@
 #include "shared/dead_range.h"
 #include "shared/heartbeat.h"
 #include "shared/key_floor.h"
+#include "shared/leaf_change.h"
 #include "shared/metric.h"
 #include "shared/notify_flag.h"
 #include "shared/running.h"
@@ -42,9 +43,9 @@ typedef struct Part
 {
 	Size (*size)(void);
 	void (*init)(void);
-	void (*request)(void); /* of locks, or NULL */
-	void (*wipe)(void);    /* NULL: nothing to lose */
-	const char *setting;   /* that gives it its size, or NULL */
+	void (*request)(void); /* request locks, or NULL */
+	void (*wipe)(void);    /* NULL: nothing to wipe */
+	const char *setting;   /* setting that determines the size, or NULL */
 	const int  *value;
 } Part;
 
@@ -52,7 +53,7 @@ static void request(void);
 static void startup(void);
 static void warn_if_too_much(Size total, const Part *largest);
 
-/* The last one wakes who waits, to look at what is left of the others. */
+/* The last one wakes waiting sessions, which then check what is left. */
 static const Part parts[] = {
 	{clock_size, clock_init, NULL, NULL, NULL, NULL},
 	{tq_session_end_size, tq_session_end_init, NULL, tq_session_end_wipe, NULL,
@@ -62,6 +63,8 @@ static const Part parts[] = {
 	{tq_counter_size, tq_counter_init, tq_counter_request, tq_counter_wipe,
 	 "taskq.max_counters", &tq_guc_max_counters},
 	{tq_key_floor_size, tq_key_floor_init, NULL, tq_key_floor_wipe, NULL,
+	 NULL},
+	{tq_leaf_change_size, tq_leaf_change_init, NULL, tq_leaf_change_wipe, NULL,
 	 NULL},
 	{tq_claim_activity_size, tq_claim_activity_init, NULL, NULL, NULL, NULL},
 	{tq_dead_range_size, tq_dead_range_init, tq_dead_range_request,
@@ -102,7 +105,7 @@ tq_shmem_ready(void)
 	return ready;
 }
 
-/* 55000 unless the library was preloaded. */
+/* Raise 55000 unless the library was preloaded. */
 void
 tq_shmem_require(const char *what)
 {
@@ -110,7 +113,7 @@ tq_shmem_require(const char *what)
 		tq_error_not_preloaded(what);
 }
 
-/* Lose everything, while others work. */
+/* Wipe everything, concurrently with other sessions. */
 void
 tq_shmem_wipe(void)
 {
@@ -124,8 +127,8 @@ tq_shmem_wipe(void)
 }
 
 /*
- * The extension was dropped in a database, or the database itself: what is
- * known of it must not be taken for that of another.  Cannot fail.
+ * The extension or the database was dropped: what is known of it must not be
+ * used for another one.  Cannot fail.
  */
 void
 tq_shmem_forget_database(Oid database)
@@ -182,8 +185,8 @@ request(void)
 }
 
 /*
- * When the memory cannot be had, the server ends with an error that knows
- * only settings of its own.
+ * If the memory cannot be allocated, the server fails with an error that
+ * mentions only its own settings.
  */
 static void
 warn_if_too_much(Size total, const Part *largest)
@@ -199,12 +202,12 @@ warn_if_too_much(Size total, const Part *largest)
 	ereport(
 		WARNING,
 		(errcode(ERRCODE_OUT_OF_MEMORY),
-		 errmsg("taskq asks for %zu MB of shared memory, which cannot be had: "
-				"%m",
+		 errmsg("could not allocate %zu MB of shared memory for taskq: %m",
 				total >> 20),
-		 errdetail("Most of it, %zu MB, is for %s, which is %d.",
+		 errdetail("The largest part, %zu MB, is for \"%s\", which is %d.",
 				   largest->size() >> 20, largest->setting, *largest->value),
-		 errhint("Reduce %s and start the server again.", largest->setting)));
+		 errhint("Reduce \"%s\" and start the server again.",
+				 largest->setting)));
 }
 
 static void

@@ -1,26 +1,25 @@
 /*
  * token_floor.c
- *		The last tokens that this start of the server has given out.
+ *		The last tokens drawn since the server's start.
  *
  * A claim that rolls back leaves no token in its task's row, but it may have
- * shown one to a client, and the client may never learn that it has rolled
- * back.  So the next claim of the task must not draw the same.  Each task has
- * a cell here, which it shares with others whose ids are 4096 apart: a token
- * is one more than the last one of its cell, and of its row.  Nothing is
- * given back, so the end of a transaction has nothing to do with it.
+ * returned one to a client, which may never be notified of the rollback.  So
+ * the next claim of the task must not draw the same token.  Each task has a
+ * cell here, which it shares with tasks whose ids are 4096 apart: a token is
+ * one more than the last one of its cell, and of its row.  Tokens are never
+ * returned, so the end of a transaction has no effect.
  *
- * What is lost here, at a start or by a wipe, is made good by going on above
- * all that was given out before (engine/id.c), which must be done once for
- * each number that tq_token_floor_start() tells.  A wipe changes that number
- * before it empties a cell: a token was drawn in time if the number is still
- * the same after it was drawn.
+ * What is lost by a restart or a wipe is replaced by continuing above all
+ * tokens drawn before (engine/id.c), which must be done once for each number
+ * returned by tq_token_floor_start().  A wipe changes that number before it
+ * empties a cell: a token is valid if the number is still the same after it
+ * was drawn.
  *
- * Tasks that follow each other lie in different lines of the processor's
- * cache, since they are claimed at the same time.  All of it is atomics:
- * nothing waits, nothing fails.
+ * Successive tasks are in different cache lines, since they are claimed at the
+ * same time.  All variables are atomic: nothing waits, nothing fails.
  *
- * Without the library in shared_preload_libraries there are no cells, and the
- * number of the start is 0.
+ * If the library is not in shared_preload_libraries there are no cells, and
+ * the number of the start is 0.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,7 +52,7 @@ tq_token_floor_size(void)
 	return MAXALIGN(sizeof(Tokens));
 }
 
-/* After tq_session_end_init.  The caller holds AddinShmemInitLock. */
+/* Called after tq_session_end_init.  The caller holds AddinShmemInitLock. */
 void
 tq_token_floor_init(void)
 {
@@ -69,7 +68,7 @@ tq_token_floor_init(void)
 		pg_atomic_init_u64(&tokens->last[i], 0);
 }
 
-/* Lose all tokens, while others draw. */
+/* Empty all cells, while other sessions draw tokens. */
 void
 tq_token_floor_wipe(void)
 {
@@ -80,7 +79,7 @@ tq_token_floor_wipe(void)
 		pg_atomic_write_u64(&tokens->last[i], 0);
 }
 
-/* From now on tokens are above all that were given out before. */
+/* From now on tokens are above all that were drawn before. */
 void
 tq_token_floor_renew(void)
 {
@@ -88,7 +87,7 @@ tq_token_floor_renew(void)
 		pg_atomic_fetch_add_u64(&tokens->start, 1); /* a full barrier */
 }
 
-/* The number of this start, or of the last wipe; 0 when not preloaded. */
+/* The number of this start, or of the last wipe; 0 if not preloaded. */
 uint64
 tq_token_floor_start(void)
 {
@@ -96,8 +95,8 @@ tq_token_floor_start(void)
 }
 
 /*
- * A token for a claim of the task, above the one given, which is not
- * negative, and above all that were drawn for it since this start.
+ * A token for a claim of the task, above the given one, which is not negative,
+ * and above all that were drawn for it since this start.
  */
 int64
 tq_token_floor_draw(int64 task_id, int64 above)
@@ -114,7 +113,7 @@ tq_token_floor_draw(int64 task_id, int64 above)
 	return (int64) token;
 }
 
-/* Databases begin at different places, since all count tasks from 1. */
+/* Databases start at different cells, since all of them count tasks from 1. */
 static pg_atomic_uint64 *
 cell_of(int64 task_id)
 {

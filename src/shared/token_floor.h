@@ -1,6 +1,6 @@
 /*
  * token_floor.h
- *		The last tokens that this start of the server has given out.
+ *		The last tokens drawn since the server's start.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,46 +1,47 @@
 /*
  * waiter.c
- *		Who waits in the server, and what becomes of a wake.
+ *		Sessions that wait in the server, and the handling of wakes.
  *
- * Each backend has a slot, in which it says what it waits for: tasks of some
- * lanes, or the end of one task or workflow.  Whoever has made something
- * claimable wakes as many waiters as there are tasks, first the one that has
- * waited longest, and only such as can claim the task.
+ * Each backend has a slot, in which it publishes what it waits for: tasks of
+ * some lanes, or the end of one task or workflow.  A session that has made
+ * something claimable wakes as many waiters as there are tasks, the longest
+ * waiting first, and only those that can claim the task.
  *
- * No wake is missed: a waiter fills its slot, then looks, and sleeps only if
- * that found nothing; whoever wakes does so when what it did can be seen.
- * Between filling and looking, and between being seen and searching, is a full
- * barrier, so one of the two finds the other.  And no wake is trusted: it is a
- * reason to look again, and every sleep has an end.
+ * No wake is missed: a waiter fills its slot, then checks, and sleeps only if
+ * it found nothing; the waking session searches the slots when its change is
+ * visible.  There is a full barrier between filling the slot and checking, and
+ * between the visibility and the search, so one of the two sees the other.
+ * And no wake is trusted: it is a reason to check again, and every sleep has
+ * an end.
  *
- * A wake is for one waiter, so it must not get lost with it.  A waiter holds
- * the wakes that it got until it has looked.  What becomes of them then:
+ * A wake is for one waiter, so it must not get lost with it.  A waiter keeps
+ * its wakes until it has checked.  Then:
  *
- * - It has found nothing: the task is gone, and so is the wake.  (But a
- *	 waiter that could not name all of its lanes may have been the wrong one:
- *	 it passes the wake on to those that have waited less long.)
- * - It has claimed a task of the same lane: that is what the wake was for.
- *	 Whoever was woken for that very task finds another one.
- * - It has claimed something else, or ends without having looked: the wake is
- *	 passed on to another waiter.
- * - There is a task, but a limit of the queue lets it not be claimed: it
- *	 keeps the wake, and says that a limit blocks it.  Then it is woken when
- *	 there is room (which is a wake of its own kind), and no more for tasks of
- *	 that queue: for these others are woken, until each task that is held up
- *	 has a waiter.
+ * - It found nothing: the task is gone, and the wake is dropped.  (But a
+ *   waiter that could not name all of its lanes may have been the wrong one:
+ *   it passes the wake on to those that have waited less long.)
+ * - It claimed a task of the same lane: the wake has served its purpose.  The
+ *   session woken for that very task finds another one.
+ * - It claimed something else, or ends without having checked: the wake is
+ *   passed on to another waiter.
+ * - There is a task, but a limit of the queue prevents its claim: the waiter
+ *   keeps the wake, and publishes that a limit blocks it.  Then it is woken
+ *   when there is room (which is a separate kind of wake), and no longer for
+ *   tasks of that queue: other waiters are woken for these, until each task
+ *   that is blocked by the limit has a waiter.
  * - The worker may not claim more: the wake is passed on, and the waiter is
- *	 woken when one of the worker's tasks has ended.
- * - What it waits for has changed meanwhile (a right was revoked, a queue or
- *	 a tag of its worker taken away), and what woke it is not among it any
- *	 more: the wake is passed on.
+ *   woken when one of the worker's tasks has ended.
+ * - What it waits for has changed in the meantime (a right was revoked, a
+ *   queue or a tag of its worker removed), and no longer includes what woke
+ *   it: the wake is passed on.
  *
- * How many slots can be woken is counted by queue (hashed), so a commit for
- * which nobody waits reads two numbers.  A waiter that is found by its ticket,
- * which says how long it has waited, is looked at under its spinlock.  Whom a
- * wake reaches is in wake.c.
+ * The slots that can be woken are counted by queue (hashed), so a commit
+ * without waiters reads two numbers.  A waiter that is found by its ticket,
+ * which orders waiters by the time they began, is checked under its spinlock.
+ * The waiters reached by a wake are chosen in wake.c.
  *
- * Locks: a spinlock in each slot, held for a look at it; never two.  What is
- * woken is a process' own latch, which exists as long as shared memory does.
+ * Locks: a spinlock in each slot, held for a check of it; never two.  What is
+ * woken is a process's own latch, which exists as long as shared memory does.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -66,9 +67,9 @@ static TqWaiterSlot *my_slot = NULL; /* NULL: nothing */
 static uint64    my_ticket = 0;
 static TqWaitFor my_wait_for;
 static int       held_count = 0;
-static TqWake    held[HELD]; /* wakes that it got before its last look */
+static TqWake    held[HELD]; /* wakes received before the last check */
 static int       taken_count = 0;
-static int64     taken[TAKEN]; /* lanes of tasks that this look has claimed */
+static int64     taken[TAKEN]; /* lanes of tasks that this check has claimed */
 static int32     taken_queue[TAKEN];
 
 static Size tickets_size(void);
@@ -122,7 +123,9 @@ tq_waiter_init(void)
 	}
 }
 
-/* All slots are empty; whoever sleeps looks, and fills its slot again. */
+/*
+ * All slots become empty; a sleeping session checks, and fills its slot again.
+ */
 void
 tq_waiter_wipe(void)
 {
@@ -145,8 +148,8 @@ tq_waiter_wipe(void)
 }
 
 /*
- * From now on a task that can be claimed, and what else may help, ends the
- * sleep; so the caller looks next.
+ * From now on a claimable task, and other relevant changes, end the sleep; so
+ * the caller checks next.
  */
 void
 tq_waiter_begin_claim(const TqWaitFor *wait_for)
@@ -155,7 +158,7 @@ tq_waiter_begin_claim(const TqWaitFor *wait_for)
 	begin(TQ_WAITER_CLAIM, 0);
 }
 
-/* The same for the end of a task, or of an instance of a workflow. */
+/* The same for the end of a task, or of a workflow instance. */
 void
 tq_waiter_begin_task(int64 task_id)
 {
@@ -163,7 +166,7 @@ tq_waiter_begin_task(int64 task_id)
 	begin(TQ_WAITER_TASK, task_id);
 }
 
-/* The look has claimed a task. */
+/* The check has claimed a task. */
 void
 tq_waiter_took(int32 queue_id, int64 lane_id)
 {
@@ -173,7 +176,7 @@ tq_waiter_took(int32 queue_id, int64 lane_id)
 	taken[taken_count++] = lane_id;
 }
 
-/* The look found nothing: what becomes of the wakes that led to it? */
+/* The check found nothing: decide about the wakes that led to it. */
 void
 tq_waiter_looked(void)
 {
@@ -202,8 +205,9 @@ tq_waiter_looked(void)
 }
 
 /*
- * Sleep until woken, or until that time of the monotonic clock.  True: woken.
- * False: the caller looks at the time and, as in any case, for interrupts.
+ * Sleep until woken, or until a time of the monotonic clock.  Returns true if
+ * woken.  If false, the caller checks the time; it checks for interrupts in
+ * any case.
  */
 bool
 tq_waiter_sleep(int64 until_monotonic)
@@ -231,8 +235,8 @@ tq_waiter_sleep(int64 until_monotonic)
 }
 
 /*
- * Nothing is waited for any more.  satisfied: tq_waiter_took has told what
- * the last look claimed; else no wake was of any use.
+ * End the wait.  If satisfied, tq_waiter_took has reported what the last check
+ * claimed; otherwise no wake was used.
  */
 void
 tq_waiter_end(bool satisfied)
@@ -260,12 +264,12 @@ tq_waiter_end(bool satisfied)
 	held_count = taken_count = 0;
 	for (int i = 0; i < count; i++)
 		pass_on(&left[i], 0);
-	/* what this waiter counted on may be for the next one */
+	/* the next waiter may use the room for which this one waited */
 	if (my_wait_for.at_limit > 0 && !satisfied)
 		tq_wake_room(my_wait_for.at_limit, 1);
 }
 
-/* In which state did the awaited task end?  0: nobody has told. */
+/* The final state of the awaited task; 0 if it has not been reported. */
 int
 tq_waiter_ended(void)
 {
@@ -280,7 +284,9 @@ tq_waiter_ended(void)
 	return ended;
 }
 
-/* How many of those that the queue's limit hinders have waited longer. */
+/*
+ * The number of waiters blocked by the queue's limit that have waited longer.
+ */
 int
 tq_waiter_ahead(int32 queue_id)
 {
@@ -305,8 +311,8 @@ tq_waiter_ahead(int32 queue_id)
 }
 
 /*
- * Who waits to claim tasks of this database: of a queue, or of one of its
- * lanes; 0 is any.
+ * The number of sessions that wait to claim tasks of this database: of a
+ * queue, or of one of its lanes; 0 is any.
  */
 int
 tq_waiter_count(int32 queue_id, int64 lane_id)
@@ -330,7 +336,7 @@ tq_waiter_count(int32 queue_id, int64 lane_id)
 	return count;
 }
 
-/* Who waits for anything, in all databases: about so many. */
+/* The approximate number of waiting sessions in all databases. */
 int
 tq_waiter_count_all(void)
 {
@@ -360,7 +366,7 @@ tickets_size(void)
 	return MAXALIGN(mul_size(sizeof(pg_atomic_uint64), MaxBackends));
 }
 
-/* Fill the slot; what woke it before is held until the look is over. */
+/* Fill the slot; earlier wakes are kept until the check has ended. */
 static void
 begin(TqWaiterKind kind, int64 task_id)
 {
@@ -386,7 +392,7 @@ begin(TqWaiterKind kind, int64 task_id)
 	SpinLockAcquire(&slot->mutex);
 	woken = take_wake(slot, &wake);
 	tq_waiter_disarm(slot);
-	/* what was told between two looks is kept */
+	/* keep a state that was reported between two checks */
 	if (slot->kind != kind || slot->ticket != my_ticket)
 		slot->ended = 0;
 	slot->kind = kind;
@@ -401,7 +407,7 @@ begin(TqWaiterKind kind, int64 task_id)
 	pg_memory_barrier();
 }
 
-/* It can be woken.  The slot is locked. */
+/* The slot can be woken from now on.  It is locked. */
 static void
 arm(TqWaiterSlot *slot)
 {
@@ -414,7 +420,7 @@ arm(TqWaiterSlot *slot)
 		pg_atomic_fetch_add_u32(&tq_waiter_table->at_limit, 1);
 }
 
-/* What the slot was woken for, if it is more than to look.  It is locked. */
+/* The wake of the slot, if it is for a task or room.  The slot is locked. */
 static bool
 take_wake(TqWaiterSlot *slot, TqWake *wake)
 {
@@ -433,7 +439,7 @@ hold(const TqWake *wake)
 	held[held_count++] = *wake;
 }
 
-/* Would this waiter still be woken for that task, or room, but for limits? */
+/* Would this waiter still be woken for that task, or room, limits aside? */
 static bool
 waits_for(const TqWake *wake)
 {
@@ -442,7 +448,9 @@ waits_for(const TqWake *wake)
 			tq_waiter_has_lane(&my_wait_for, wake->key));
 }
 
-/* Has the look claimed what the wake was for?  It counts for one wake. */
+/*
+ * Has the check claimed what the wake was for?  A claim counts for one wake.
+ */
 static bool
 is_used(const TqWake *wake)
 {
@@ -472,7 +480,7 @@ at_exit(int code, Datum arg)
 }
 
 /*
- * Wait for the latch.  A client that has gone ends the session, as soon as
+ * Wait for the latch.  If the client has disconnected, the session ends when
  * interrupts are processed.
  */
 static void

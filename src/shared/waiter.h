@@ -1,6 +1,6 @@
 /*
  * waiter.h
- *		Who waits in the server, and who is woken.
+ *		Sessions that wait in the server, and wakes.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,12 +11,12 @@
 
 #include "shared/waiter_types.h"
 
-/* Since the start of shared memory, in all databases together. */
+/* Since the start of shared memory, in all databases. */
 typedef struct TqWaiterNumbers
 {
-	int64 sleeps;    /* how often a waiter went to sleep */
-	int64 wakes;     /* how often one was woken */
-	int64 passed_on; /* how often a wake was passed on to another */
+	int64 sleeps;    /* number of sleeps */
+	int64 wakes;     /* number of wakes */
+	int64 passed_on; /* number of wakes passed on to another waiter */
 } TqWaiterNumbers;
 
 extern Size tq_waiter_size(void);
@@ -24,8 +24,9 @@ extern void tq_waiter_init(void);
 extern void tq_waiter_wipe(void);
 
 /*
- * A backend waits for one thing at a time: begin, look, and if that found
- * nothing say so and sleep.  After that begin again before the next look.
+ * A backend waits for one thing at a time: begin, check, and if the check
+ * found nothing report that and sleep.  Then begin again before the next
+ * check.
  */
 extern void tq_waiter_begin_claim(const TqWaitFor *wait_for);
 extern void tq_waiter_begin_task(int64 task_id);
@@ -36,7 +37,7 @@ extern void tq_waiter_end(bool satisfied);
 extern int  tq_waiter_ended(void);
 extern int  tq_waiter_ahead(int32 queue_id);
 
-/* for ends of transactions: cannot fail */
+/* for ends of transactions; these cannot fail */
 
 /* gauges */
 extern int  tq_waiter_count(int32 queue_id, int64 lane_id);

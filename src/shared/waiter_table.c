@@ -1,12 +1,12 @@
 /*
  * waiter_table.c
- *		The slots of waiters: what waiter.c and wake.c share.
+ *		The slots of waiters, shared by waiter.c and wake.c.
  *
  * The rules and the locks are at the head of waiter.c.  A slot that can be
  * woken ("armed") is counted in the bucket of the one queue or task that it
- * waits for, or among the broad ones if there are several; so a commit that
- * concerns a queue without waiters reads two numbers.  These counts change
- * with the slot's spinlock held.
+ * waits for, or among the broad ones if there are several, so a commit in a
+ * queue without waiters reads two numbers.  These counts change while the
+ * slot's spinlock is held.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +19,7 @@
 TqWaiters        *tq_waiter_table = NULL;
 pg_atomic_uint64 *tq_waiter_tickets = NULL;
 
-/* It cannot be woken any more.  The slot is locked. */
+/* The slot can no longer be woken.  It is locked. */
 void
 tq_waiter_disarm(TqWaiterSlot *slot)
 {
@@ -33,7 +33,7 @@ tq_waiter_disarm(TqWaiterSlot *slot)
 		pg_atomic_fetch_sub_u32(&tq_waiter_table->at_limit, 1);
 }
 
-/* Where those are counted who wait for one queue, or task. */
+/* The counter of waiters for one queue, or task. */
 pg_atomic_uint32 *
 tq_waiter_bucket(Oid database, int32 queue_id, int64 key)
 {

@@ -1,9 +1,9 @@
 /*
  * waiter_table.h
- *		The slots behind waiter.c and wake.c: for these alone.
+ *		The slots behind waiter.c and wake.c; private to them.
  *
- * What may be known of them is in waiter.h; the rules, and the locks, are at
- * the head of waiter.c.
+ * The public part is in waiter.h; the rules and locks are at the head of
+ * waiter.c.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -28,15 +28,15 @@ typedef enum TqWaiterKind
 
 typedef enum TqWakeKind
 {
-	TQ_WAKE_LOOK,  /* for whoever it is about; not passed on */
+	TQ_WAKE_LOOK,  /* for all waiters concerned; not passed on */
 	TQ_WAKE_PLACE, /* a task of that lane */
 	TQ_WAKE_ROOM   /* room for a task of that queue */
 } TqWakeKind;
 
-/* Whom a look is for. */
+/* The waiters for which a TQ_WAKE_LOOK is. */
 typedef enum TqWhose
 {
-	TQ_OF_NOBODY, /* PLACE and ROOM say whose */
+	TQ_OF_NOBODY, /* of PLACE and ROOM, which name the queue */
 	TQ_OF_QUEUE,
 	TQ_OF_WORKER,
 	TQ_OF_WORKER_ROOM,
@@ -57,15 +57,15 @@ typedef struct TqWake
 
 typedef struct TqWaiterSlot
 {
-	slock_t      mutex; /* guards the rest */
+	slock_t      mutex; /* guards everything below */
 	TqWaiterKind kind;
 	Oid          database;
 	uint64       ticket;
-	bool         armed; /* it can be woken; else it was, or is free */
+	bool         armed; /* can be woken; otherwise already woken, or free */
 	bool         woken;
 	TqWake       wake;
 	int64        task_id;
-	int          ended; /* in which state, as far as was told; 0: not known */
+	int          ended; /* reported final state of the task; 0: unknown */
 	TqWaitFor    wait_for;
 } TqWaiterSlot;
 
@@ -79,17 +79,17 @@ typedef struct TqWaiters
 	/* armed slots: all, those at a limit, by what they wait for */
 	pg_atomic_uint32 all;
 	pg_atomic_uint32 at_limit;
-	pg_atomic_uint32 broad; /* not of one queue or task */
+	pg_atomic_uint32 broad; /* not for a single queue or task */
 	pg_atomic_uint32 buckets[TQ_WAITER_BUCKETS];
 
 	int          slot_count;
 	TqWaiterSlot slot[FLEXIBLE_ARRAY_MEMBER];
 } TqWaiters;
 
-/* NULL: the library was not preloaded. */
+/* NULL if the library was not preloaded. */
 extern TqWaiters *tq_waiter_table;
 
-/* The ticket of each armed slot, or 0: beside each other, for the search. */
+/* The ticket of each armed slot, or 0; adjacent, for the search. */
 extern pg_atomic_uint64 *tq_waiter_tickets;
 
 /* with the slot locked */

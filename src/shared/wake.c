@@ -1,14 +1,15 @@
 /*
  * wake.c
- *		Whom a wake reaches, of those who wait in the server.
+ *		Choice of the waiting sessions that a wake reaches.
  *
- * Whoever has made something claimable, or has changed what waiters go by,
- * says here what it was.  A task, or room for one, wakes as many as there
- * are tasks, the longest waiting first; all else wakes everybody whom it may
- * be about.  The rules and the locks are at the head of waiter.c.
+ * A session that has made something claimable, or has changed what waiters
+ * depend on, reports the change here.  A task, or room for one, wakes as many
+ * waiters as there are tasks, the longest waiting first; other changes wake
+ * all waiters that they may concern.  The rules and the locks are at the head
+ * of waiter.c.
  *
- * But for tq_wake_one, which passes a wake on, these are called at the
- * ends of transactions: nothing here fails, waits or allocates.
+ * Except for tq_wake_one, which passes a wake on, these functions are called
+ * at the ends of transactions: nothing here fails, waits or allocates.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -32,8 +33,8 @@ static bool wake_slot(int number, const TqWake *wake);
 static bool is_wanted(const TqWaiterSlot *slot, const TqWake *wake);
 
 /*
- * Tasks stand there.  Those that are not due yet are for the background
- * worker to tell when they are.
+ * Tasks are at these positions.  Those that are not due yet are left to the
+ * background worker.
  */
 void
 tq_wake_positions(const TqLanePosition *places, int count)
@@ -62,7 +63,7 @@ tq_wake_positions(const TqLanePosition *places, int count)
 	}
 }
 
-/* A limit of the queue has room for so many claims. */
+/* A limit of the queue has room for count claims. */
 void
 tq_wake_room(int32 queue_id, int count)
 {
@@ -73,42 +74,44 @@ tq_wake_room(int32 queue_id, int count)
 	(void) tq_wake_one(&wake, count);
 }
 
-/* The queue has changed: paused or not, options, dropped. */
+/* The queue has changed: paused or resumed, options, dropped. */
 void
 tq_wake_queue(int32 queue_id)
 {
 	look_again(TQ_OF_QUEUE, queue_id, 0);
 }
 
-/* The worker drains, or is no more; or only: one of its tasks has ended. */
+/*
+ * The worker drains, or has ended; with of_room, one of its tasks has ended.
+ */
 void
 tq_wake_worker(int32 worker_id, bool of_room)
 {
 	look_again(of_room ? TQ_OF_WORKER_ROOM : TQ_OF_WORKER, worker_id, 0);
 }
 
-/* Queues or lanes were made. */
+/* Queues or lanes were created. */
 void
 tq_wake_made(void)
 {
 	look_again(TQ_OF_MADE, 0, 0);
 }
 
-/* Nobody knows what has changed. */
+/* Unknown changes: wake all waiters of the database. */
 void
 tq_wake_database(void)
 {
 	look_again(TQ_OF_DATABASE, 0, 0);
 }
 
-/* The task has finished; it may leave no other trace than this state. */
+/* The task has finished; this state may be its only trace. */
 void
 tq_wake_task_ended(int64 task_id, int state)
 {
 	look_again(TQ_OF_TASK, state, task_id);
 }
 
-/* The extension is gone: whoever waits finds that out.  Cannot fail. */
+/* The extension was dropped: waiting sessions find that out.  Cannot fail. */
 void
 tq_wake_forget_database(Oid database)
 {
@@ -119,7 +122,7 @@ tq_wake_forget_database(Oid database)
 	wake_all(&wake);
 }
 
-/* Wake up to count of those that are wanted; returns how many. */
+/* Wake up to count of the matching waiters; returns their number. */
 int
 tq_wake_one(TqWake *wake, int count)
 {
@@ -152,7 +155,7 @@ look_again(TqWhose whose, int32 id, int64 key)
 	wake_all(&wake);
 }
 
-/* Wake all that are wanted. */
+/* Wake all matching waiters. */
 static void
 wake_all(TqWake *wake)
 {
@@ -166,8 +169,8 @@ wake_all(TqWake *wake)
 }
 
 /*
- * May there be somebody to be woken?  What is told must be seen by whoever
- * looks from now on, hence the barrier.
+ * May there be a waiter to wake?  The barrier makes the change visible to any
+ * session that checks from now on.
  */
 static bool
 is_anybody(const TqWake *wake)
@@ -187,7 +190,7 @@ is_anybody(const TqWake *wake)
 	return pg_atomic_read_u32(&tq_waiter_table->all) != 0;
 }
 
-/* Up to max slots that are wanted, those with the lowest tickets, in order. */
+/* Up to max matching slots, those with the lowest tickets, in order. */
 static int
 choose(const TqWake *wake, int max, int *chosen)
 {
@@ -225,7 +228,7 @@ choose(const TqWake *wake, int max, int *chosen)
 	return count;
 }
 
-/* False: it is not wanted any more. */
+/* Returns false if the slot no longer matches. */
 static bool
 wake_slot(int number, const TqWake *wake)
 {
@@ -250,7 +253,7 @@ wake_slot(int number, const TqWake *wake)
 	return true;
 }
 
-/* The slot is locked. */
+/* Does the slot match the wake?  It is locked. */
 static bool
 is_wanted(const TqWaiterSlot *slot, const TqWake *wake)
 {

@@ -1,6 +1,6 @@
 /*
  * wake.h
- *		Whom a wake reaches, of those who wait in the server.
+ *		Choice of the waiting sessions that a wake reaches.
  *
  * Copyright (c) 2026, the taskq developers
  */

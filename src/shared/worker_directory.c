@@ -1,32 +1,34 @@
 /*
  * worker_directory.c
- *		Where a database's background worker can be found.
+ *		The directory of background workers, by database.
  *
  * A table with one entry for each database that has the extension, at most
  * taskq.max_databases of them, and a few more for databases that are being
- * looked at or kept clear.  Through it sessions wake their worker, commands
- * on databases send it away, and the launcher learns what there is to do.
+ * visited or kept clear.  Through it sessions wake their worker, commands on
+ * databases ask it to exit, and the launcher finds out what to do.
  *
- * Entries are made, freed and changed under one LWLock, held for a pass over
- * the table at most.  What sessions touch when they commit needs no lock:
+ * Entries are created, freed and changed under one LWLock, held for a scan of
+ * the table at most.  What sessions access when they commit needs no lock:
  *
- * - dboid and proc are atomic.  A session that reads them while the entry
- *	 changes hands wakes the wrong process for nothing; a PGPROC and its latch
- *	 exist as long as shared memory does.
- * - woken says that the worker's latch is set or about to be; the worker
- *	 clears it before it looks.  It may stay set while the worker pauses after
- *	 an error, so what must reach it even then sets the latch regardless.
- * - due_asked and sleeps_until are a handshake.  A session stores, then
- *	 reads: it lowers due_asked, then compares with sleeps_until.  The worker
- *	 does it the other way round: it stores sleeps_until, then reads
- *	 due_asked.  With a full barrier between the two on each side, at least
- *	 one of them sees the other's value.  While the worker works,
- *	 sleeps_until is AWAKE, and nobody disturbs it: it will read due_asked.
+ * - dboid and proc are atomic.  A session that reads them while the entry is
+ *   being reassigned wakes the wrong process unnecessarily; a PGPROC and its
+ *   latch exist as long as shared memory does.
+ * - woken says that the worker's latch is set or is about to be; the worker
+ *   clears it before it checks.  It may remain set while the worker pauses
+ *   after an error, so a change that must reach the worker even then sets the
+ *   latch regardless.
+ * - due_asked and sleeps_until are a handshake.  A session stores, then reads:
+ *   it lowers due_asked, then compares with sleeps_until.  The worker does the
+ *   reverse: it stores sleeps_until, then reads due_asked.  With a full
+ *   barrier between the two on each side, at least one of them sees the
+ *   other's value.  While the worker works, sleeps_until is AWAKE, and
+ *   sessions do not wake it: it will read due_asked.
  *
  * An entry is freed when nothing refers to it: no worker, no command that
- * keeps out, no question, no end that the launcher has yet to take notice of.
+ * keeps the worker out, no request, no end that the launcher has yet to
+ * handle.
  *
- * Without the library in shared_preload_libraries there is no table, and
+ * If the library is not in shared_preload_libraries there is no table, and
  * every function here does nothing.
  *
  * Copyright (c) 2026, the taskq developers
@@ -48,7 +50,7 @@
 /* Entries beyond taskq.max_databases: visits, commands. */
 #define SPARE_ENTRIES 16
 
-/* sleeps_until of a worker that does not sleep: before any time. */
+/* sleeps_until of a worker that is not sleeping: before any time. */
 #define AWAKE PG_INT64_MIN
 
 typedef struct Entry
@@ -57,16 +59,15 @@ typedef struct Entry
 	pg_atomic_uint32 proc;  /* number of the worker's PGPROC, plus 1;
 								 * changed under lock */
 	pg_atomic_uint32 woken;
-	pg_atomic_uint32 asked;        /* somebody wants the worker to look whether
-								 * it is still wanted */
-	pg_atomic_uint32 keep_out;     /* commands at work; changed under lock */
+	pg_atomic_uint32 asked;        /* worker must check if it is wanted */
+	pg_atomic_uint32 keep_out;     /* running commands; changed under lock */
 	pg_atomic_uint64 sleeps_until; /* TimestampTz of the dispatch clock */
 	pg_atomic_uint64 due_asked;    /* TimestampTz of the dispatch clock */
 	pg_atomic_uint64 turn_at;      /* when the last turn began; the same */
 
 	/* the rest is read and changed under lock */
 	int         pid;      /* attached worker, or 0 */
-	int         last_pid; /* that, or the one before */
+	int         last_pid; /* that one, or the previous one */
 	uint32      ask_count;
 	bool        established;
 	TqWorkerEnd end;
@@ -78,11 +79,11 @@ typedef struct Directory
 	int              tranche;
 	int              capacity;
 	pg_atomic_uint32 launcher;   /* number of its PGPROC, plus 1 */
-	pg_atomic_uint32 told;       /* the launcher has something to look at */
+	pg_atomic_uint32 told;       /* the launcher has something to handle */
 	pg_atomic_uint32 lacks_slot; /* no background worker slot was free */
 
 	/* under lock */
-	bool rescan;  /* the launcher shall visit every database */
+	bool rescan;  /* the launcher must visit every database */
 	bool refused; /* a database got no entry of its own */
 
 	Entry entry[FLEXIBLE_ARRAY_MEMBER];
@@ -118,8 +119,8 @@ tq_worker_directory_init(void)
 {
 	bool found;
 
-	directory =
-		ShmemInitStruct("taskq station", tq_worker_directory_size(), &found);
+	directory = ShmemInitStruct("taskq worker directory",
+								tq_worker_directory_size(), &found);
 	if (!found)
 	{
 		memset(directory, 0, tq_worker_directory_size());
@@ -147,8 +148,8 @@ tq_worker_directory_init(void)
 }
 
 /*
- * Let this database's worker, if any, look.  For commit callbacks: does not
- * fail, allocate or wait.
+ * Wake this database's worker, if there is one.  For commit callbacks: does
+ * not fail, allocate or wait.
  */
 void
 tq_worker_directory_wake(void)
@@ -160,9 +161,9 @@ tq_worker_directory_wake(void)
 }
 
 /*
- * Something in this database becomes due at that time of the dispatch clock:
- * wake the worker if it means to sleep longer.  What is due must be visible
- * to the worker before this is called.  For commit callbacks.
+ * Something in this database becomes due at a time of the dispatch clock: wake
+ * the worker if it would sleep longer.  What is due must be visible to the
+ * worker before this is called.  For commit callbacks.
  */
 void
 tq_worker_directory_due(TimestampTz at)
@@ -183,9 +184,8 @@ tq_worker_directory_due(TimestampTz at)
 }
 
 /*
- * A worker shall look whether it is wanted in that database: the one that is
- * there, or else one that the launcher starts.  Call it after the commit of
- * what there is to see.
+ * Let a worker check whether it is wanted in that database: the running one,
+ * or one that the launcher starts.  Call it after the commit of the change.
  */
 void
 tq_worker_directory_visit(Oid dboid)
@@ -218,7 +218,7 @@ tq_worker_directory_has_worker(Oid dboid)
 	return view.pid != 0;
 }
 
-/* What can be seen of that database's worker; false: nothing is known. */
+/* The state of that database's worker; false if unknown. */
 bool
 tq_worker_directory_look(Oid dboid, TqWorkerView *view)
 {
@@ -248,7 +248,7 @@ tq_worker_directory_has_launcher(void)
 	return directory != NULL && pg_atomic_read_u32(&directory->launcher) != 0;
 }
 
-/* Databases that have one of the taskq.max_databases places. */
+/* The number of databases that have one of the taskq.max_databases places. */
 int
 tq_worker_directory_places(void)
 {
@@ -263,7 +263,7 @@ tq_worker_directory_places(void)
 	return count;
 }
 
-/* Does a database go without worker because of max_worker_processes? */
+/* Is a database without a worker because of max_worker_processes? */
 bool
 tq_worker_directory_lacks_slot(void)
 {
@@ -271,7 +271,7 @@ tq_worker_directory_lacks_slot(void)
 		   pg_atomic_read_u32(&directory->lacks_slot) != 0;
 }
 
-/* Does a database go without worker because of taskq.max_databases? */
+/* Is a database without a worker because of taskq.max_databases? */
 bool
 tq_worker_directory_lacks_room(void)
 {
@@ -286,9 +286,9 @@ tq_worker_directory_lacks_room(void)
 }
 
 /*
- * Ask that database's worker to leave, and let none in until as many calls
- * of tq_worker_directory_keep_out_end.  False, and nothing done, when the
- * table is full.  The worker leaves by itself, a little later.
+ * Ask that database's worker to exit, and keep workers out until the matching
+ * number of calls of tq_worker_directory_keep_out_end.  False, without effect,
+ * if the table is full.  The worker exits by itself, a little later.
  */
 bool
 tq_worker_directory_keep_out_begin(Oid dboid)
@@ -308,7 +308,7 @@ tq_worker_directory_keep_out_begin(Oid dboid)
 	return entry != NULL;
 }
 
-/* The worker that had to leave may come back.  For commit callbacks. */
+/* The worker that was kept out may return.  For commit callbacks. */
 void
 tq_worker_directory_keep_out_end(Oid dboid)
 {
@@ -326,8 +326,8 @@ tq_worker_directory_keep_out_end(Oid dboid)
 }
 
 /*
- * The extension is no longer in that database, and its worker had to leave:
- * it need not come back to see.  For commit callbacks.
+ * The extension was dropped in that database, and its worker was kept out: it
+ * need not return to check.  For commit callbacks.
  */
 void
 tq_worker_directory_dropped(Oid dboid)
@@ -338,7 +338,7 @@ tq_worker_directory_dropped(Oid dboid)
 	entry = find(dboid);
 	if (entry != NULL && entry->pid == 0)
 		forget(entry);
-	/* it may be the one that got no place: see who lacks one now */
+	/* it may be the one without a place: find out which lacks one now */
 	if (directory->refused)
 	{
 		directory->refused = false;
@@ -348,7 +348,7 @@ tq_worker_directory_dropped(Oid dboid)
 	wake_launcher();
 }
 
-/* Cancel what that database's worker is at. */
+/* Cancel the current work of that database's worker. */
 void
 tq_worker_directory_interrupt(Oid dboid)
 {
@@ -357,13 +357,13 @@ tq_worker_directory_interrupt(Oid dboid)
 	LWLockAcquire(&directory->lock, LW_SHARED);
 	entry = find(dboid);
 
-	/* It cannot end, and its number be given away, while it is attached. */
+	/* while attached, the process cannot exit and its pid be reused */
 	if (entry != NULL && entry->pid != 0)
 		(void) kill(entry->pid, SIGINT);
 	LWLockRelease(&directory->lock);
 }
 
-/* The calling process is that database's worker, if it may. */
+/* Attach the calling process as that database's worker, if allowed. */
 TqWorkerAttach
 tq_worker_directory_attach(Oid dboid)
 {
@@ -393,7 +393,7 @@ tq_worker_directory_attach(Oid dboid)
 
 /*
  * The worker has found the extension: its database takes one of the
- * taskq.max_databases places.  False when there is none; logs it once.
+ * taskq.max_databases places.  False if there is none; logs that once.
  */
 bool
 tq_worker_directory_establish(void)
@@ -420,20 +420,21 @@ tq_worker_directory_establish(void)
 			LOG,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg(
-				 "taskq: more than %d databases have the extension, some get no background worker",
+				 "taskq: more than %d databases have the extension; some have no background worker",
 				 tq_guc_max_databases),
-			 errhint("Increase taskq.max_databases and restart the server.")));
+			 errhint(
+				 "Increase \"taskq.max_databases\" and restart the server.")));
 	return established;
 }
 
-/* In the worker: does a command want it out? */
+/* In the worker: must it exit because of a command? */
 bool
 tq_worker_directory_kept_out(void)
 {
 	return attached != NULL && pg_atomic_read_u32(&attached->keep_out) != 0;
 }
 
-/* In the worker: has somebody asked it to look whether it is wanted? */
+/* In the worker: has it been asked to check whether it is wanted? */
 bool
 tq_worker_directory_asked(void)
 {
@@ -441,8 +442,7 @@ tq_worker_directory_asked(void)
 }
 
 /*
- * In the worker: the earliest time that somebody has named since the turn
- * began.
+ * In the worker: the earliest due time reported since the turn began.
  */
 TimestampTz
 tq_worker_directory_told(void)
@@ -453,8 +453,8 @@ tq_worker_directory_told(void)
 }
 
 /*
- * In the worker: whoever asks from now on asks for another turn.  Returns the
- * earliest time that somebody named since the last one began.
+ * In the worker: later requests are for another turn.  Returns the earliest
+ * due time reported since the last turn began.
  */
 TimestampTz
 tq_worker_directory_turn_begin(void)
@@ -468,8 +468,8 @@ tq_worker_directory_turn_begin(void)
 }
 
 /*
- * In the worker: it means to sleep until then.  Returns that time, or an
- * earlier one that somebody named meanwhile.
+ * In the worker: it will sleep until next.  Returns that time, or an earlier
+ * one reported in the meantime.
  */
 TimestampTz
 tq_worker_directory_turn_end(TimestampTz next)
@@ -477,7 +477,7 @@ tq_worker_directory_turn_end(TimestampTz next)
 	TimestampTz asked;
 
 	pg_atomic_exchange_u64(&attached->sleeps_until, (uint64) next);
-	/* a wait of the turn's own work may have reset the latch */
+	/* a wait during the turn may have reset the latch */
 	if (pg_atomic_read_u32(&attached->woken) != 0)
 		SetLatch(MyLatch);
 	asked = (TimestampTz) pg_atomic_read_u64(&attached->due_asked);
@@ -487,7 +487,7 @@ tq_worker_directory_turn_end(TimestampTz next)
 	return asked;
 }
 
-/* In the worker: it leaves.  Does nothing when it is not attached. */
+/* In the worker: detach before the exit.  Without effect if not attached. */
 void
 tq_worker_directory_detach(TqWorkerEnd end)
 {
@@ -504,7 +504,7 @@ tq_worker_directory_detach(TqWorkerEnd end)
 	wake_launcher();
 }
 
-/* In the launcher, when it starts: it has to visit every database. */
+/* In the launcher, when it starts: request a visit to every database. */
 void
 tq_worker_directory_launcher_attach(void)
 {
@@ -520,7 +520,7 @@ tq_worker_directory_launcher_detach(void)
 	pg_atomic_write_u32(&directory->launcher, 0);
 }
 
-/* In the launcher: whoever tells it something from now on asks for a round. */
+/* In the launcher: later requests are for another round. */
 void
 tq_worker_directory_round_begin(void)
 {
@@ -528,8 +528,8 @@ tq_worker_directory_round_begin(void)
 }
 
 /*
- * In the launcher: was it told something since the round began?  Its latch
- * may be set no more: a wait for a lock in the round resets it.
+ * In the launcher: has there been a request since the round began?  Its latch
+ * may have been reset by a wait for a lock in the round.
  */
 bool
 tq_worker_directory_told_launcher(void)
@@ -537,7 +537,7 @@ tq_worker_directory_told_launcher(void)
 	return pg_atomic_read_u32(&directory->told) != 0;
 }
 
-/* Copies of all entries. */
+/* A copy of all entries. */
 TqWorkerItem *
 tq_worker_directory_list(int *count)
 {
@@ -567,8 +567,8 @@ tq_worker_directory_list(int *count)
 }
 
 /*
- * How that database's worker ended; NONE when it has not, or this was taken
- * notice of before.
+ * How that database's worker ended; NONE if it has not, or this was handled
+ * before.
  */
 TqWorkerEnd
 tq_worker_directory_take_end(Oid dboid)
@@ -586,7 +586,7 @@ tq_worker_directory_take_end(Oid dboid)
 			give_up_place(entry);
 		else if (end != TQ_WORKER_END_NONE)
 		{
-			/* It may have ended before it had looked. */
+			/* it may have exited before it had checked */
 			pg_atomic_write_u32(&entry->asked, 1);
 		}
 		free_if_idle(entry);
@@ -596,8 +596,8 @@ tq_worker_directory_take_end(Oid dboid)
 }
 
 /*
- * No worker is to be started in that database, as of the given number of
- * questions: when somebody has asked since then, all stays as it is.
+ * No worker is needed in that database, as of the given number of requests: if
+ * there has been another request since then, nothing is changed.
  */
 void
 tq_worker_directory_forget(Oid dboid, uint32 ask_count)
@@ -611,7 +611,7 @@ tq_worker_directory_forget(Oid dboid, uint32 ask_count)
 	LWLockRelease(&directory->lock);
 }
 
-/* Is every database to be visited?  Says so once. */
+/* Must every database be visited?  Returns true once. */
 bool
 tq_worker_directory_take_rescan(void)
 {
@@ -630,7 +630,7 @@ tq_worker_directory_set_lacks_slot(bool lacks)
 	pg_atomic_write_u32(&directory->lacks_slot, lacks ? 1 : 0);
 }
 
-/* The lock is held, or the answer is a hint. */
+/* If the lock is not held, the result is a hint. */
 static Entry *
 find(Oid dboid)
 {
@@ -653,7 +653,7 @@ find_mine(void)
 	return last;
 }
 
-/* NULL when the table is full.  The lock is held. */
+/* NULL if the table is full.  The lock is held. */
 static Entry *
 find_or_make(Oid dboid)
 {
@@ -688,7 +688,7 @@ forget(Entry *entry)
 	free_if_idle(entry);
 }
 
-/* One that was refused for want of a place may have this one. */
+/* A database that was refused for lack of a place can have this one. */
 static void
 give_up_place(Entry *entry)
 {

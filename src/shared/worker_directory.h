@@ -1,6 +1,6 @@
 /*
  * worker_directory.h
- *		Where a database's background worker can be found.
+ *		The directory of background workers, by database.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,9 +14,9 @@
 /* How the database's last worker ended. */
 typedef enum TqWorkerEnd
 {
-	TQ_WORKER_END_NONE,      /* it has not, or the launcher knows */
+	TQ_WORKER_END_NONE,      /* it has not, or the launcher has handled it */
 	TQ_WORKER_END_FAILED,    /* error, signal, anything unforeseen */
-	TQ_WORKER_END_KEPT_OUT,  /* a command asked it to leave */
+	TQ_WORKER_END_KEPT_OUT,  /* a command asked it to exit */
 	TQ_WORKER_END_NOT_WANTED /* nothing to do in this database */
 } TqWorkerEnd;
 
@@ -33,18 +33,18 @@ typedef struct TqWorkerItem
 	Oid         dboid;
 	int         pid;         /* 0: no worker attached */
 	bool        established; /* its worker has found something to do */
-	bool        asked;       /* somebody wants a worker to look */
+	bool        asked;       /* a worker must check whether it is wanted */
 	uint32      ask_count;
 	int         keep_out;
 	TqWorkerEnd end;
 } TqWorkerItem;
 
-/* What can be seen of a database's worker. */
+/* The state of a database's worker. */
 typedef struct TqWorkerView
 {
 	int         pid;      /* 0: no worker attached */
-	int         last_pid; /* that, or the one before, which may be ending */
-	TimestampTz turn_at;  /* its last turn began; dispatch clock */
+	int         last_pid; /* or the previous, which may be exiting */
+	TimestampTz turn_at;  /* start of its last turn; dispatch clock */
 	bool        working;  /* it has not ended */
 	int         keep_out;
 } TqWorkerView;
@@ -52,7 +52,7 @@ typedef struct TqWorkerView
 extern Size tq_worker_directory_size(void);
 extern void tq_worker_directory_init(void);
 
-/* for everybody; these cannot fail */
+/* for all sessions; these cannot fail */
 extern void tq_worker_directory_wake(void);
 extern void tq_worker_directory_due(TimestampTz at);
 extern void tq_worker_directory_visit(Oid dboid);
@@ -63,7 +63,7 @@ extern int  tq_worker_directory_places(void);
 extern bool tq_worker_directory_lacks_slot(void);
 extern bool tq_worker_directory_lacks_room(void);
 
-/* for commands that want a database without its worker */
+/* for commands that require a database without its worker */
 extern bool tq_worker_directory_keep_out_begin(Oid dboid);
 extern void tq_worker_directory_keep_out_end(Oid dboid);
 extern void tq_worker_directory_dropped(Oid dboid);

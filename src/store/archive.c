@@ -1,16 +1,16 @@
 /*
  * archive.c
- *		Rows of finished tasks: found, and taken out, by SQL.
+ *		Rows of finished tasks, found and taken out by SQL.
  *
- * A finished task is seldom needed again, and stands in one of seventeen
- * leaves, so the executor reads it.  (Adding one is done below the executor,
- * by tq_row_insert_archive.)  tq_archive_take deletes the row in the version
- * that was read, and waits for a transaction that does the same: the caller
- * that gets true owns the task, and passes it to tq_state_enter, which puts
- * it into taskq.task or another leaf, or to tq_state_forget.
+ * A finished task is seldom needed again, and is in one of seventeen leaves,
+ * so the executor reads it.  (tq_row_insert_archive adds one below the
+ * executor.) tq_archive_take deletes the row in the version that was read, and
+ * waits for a transaction that does the same.  A caller for which it returns
+ * true owns the task, and passes it to tq_state_enter, which puts it into
+ * taskq.task or another leaf, or to tq_state_forget.
  *
- * A call that needs the key of the task, or the lock of its instance, takes
- * these first.
+ * A call that needs the lock of the task's key, or of its instance, acquires
+ * it before.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,6 +19,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/spi.h"
+#include "shared/leaf_change.h"
 #include "store/archive.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -35,7 +36,10 @@ static bool read_archived(TqStmt *stmt, int64 task_id, int64 version,
 	" tags, options, payload, data, headers, result, checkpoint, errors,"     \
 	" message, bucket, finished_at, expires_at, recreated_as"
 
-/* By leaf: a deletion from all of them costs many times as much. */
+/*
+ * One statement for each leaf: deleting from all of them costs many times as
+ * much.
+ */
 #define TAKE_FROM(leaf)                                                       \
 	{                                                                         \
 		"DELETE FROM taskq.archive_" leaf                                     \
@@ -56,9 +60,9 @@ static TqStmt stmt_find_archived = {
 	"SELECT " ALL_COLUMNS " FROM taskq.archive WHERE task_id = $1", {INT8OID}};
 
 /*
- * Take a finished task, just read, out of the archive, waiting for whoever
- * is doing the same; false when it is not where it was read any more, or not
- * as it was read.
+ * Take a finished task, just read, out of the archive, waiting for a
+ * transaction that does the same.  False if the row has been moved or changed
+ * since it was read.
  */
 bool
 tq_archive_take(TqTask *task)
@@ -66,8 +70,11 @@ tq_archive_take(TqTask *task)
 	int leaf = DatumGetInt16(task->value[TQ_COL_BUCKET]);
 
 	Assert(task->archived && leaf >= 0 && leaf <= TQ_LEAF_KEEP);
-	return read_archived(&stmt_take_archived[leaf], task->f.task_id,
-						 task->f.version, SPI_OK_DELETE_RETURNING, task);
+	if (!read_archived(&stmt_take_archived[leaf], task->f.task_id,
+					   task->f.version, SPI_OK_DELETE_RETURNING, task))
+		return false;
+	tq_leaf_change_note(leaf);
+	return true;
 }
 
 bool
@@ -77,8 +84,8 @@ tq_archive_find(int64 task_id, TqTask *task)
 }
 
 /*
- * Live or finished.  One that comes back between both looks is nowhere, so
- * there is a second try.
+ * Find a live or finished task.  A task that becomes live between the two
+ * lookups is missed by both, so there is a second try.
  */
 bool
 tq_archive_find_any(TqCall *call, int64 task_id, TqTask *task)

@@ -1,6 +1,6 @@
 /*
  * archive.h
- *		Rows of finished tasks: found, and taken out, by SQL.
+ *		Rows of finished tasks, found and taken out by SQL.
  *
  * Copyright (c) 2026, the taskq developers
  */

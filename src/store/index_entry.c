@@ -1,26 +1,27 @@
 /*
  * index_entry.c
- *		Index entries of rows that were inserted.
+ *		Index entries of inserted rows.
  *
  * taskq.task and the leaves of the archive have many indexes, most of which
  * have an entry only for rows in which a column is not null.  The executor
- * opens all of a table's indexes, reads their predicates, prepares and
- * evaluates them, for each call anew; that costs more than the entries
- * themselves.  Here what the indexes want is read once in a session, and a
- * call opens those that have an entry for its rows.
+ * opens all indexes of a table, reads their predicates, and prepares and
+ * evaluates them again for each call; that costs more than the entries
+ * themselves.  This file reads the definitions of indexes once in a session,
+ * and a call opens only those that have an entry for its rows.
  *
- * A plain index is a B-tree over columns alone, that is not deferred, with
- * no predicate, or one that a row's image answers: a column is not null, or
- * a column of small numbers is, or is not, a certain one.  When a table has
- * another index, which somebody has added, all of them are the executor's
- * (tq_index_entry_prepare).
+ * A plain index is a B-tree over columns alone that is not deferred, with no
+ * predicate, or one that can be evaluated on a row's image: a column is not
+ * null, or a column of small numbers has, or does not have, a certain value.
+ * If a table has any other index, which a user has added, the executor handles
+ * all of its indexes (tq_index_entry_prepare).
  *
- * What was read is forgotten when the server says that the table, or one of
- * the indexes, has changed.  It says so no later than when the table's lock
- * is taken, or that of an index; an index that is being made begins to want
- * entries, and one that is being dropped ends to, only when all who held the
- * table's lock before are gone.  So what is read at the call's first row
- * holds until the call ends.
+ * The definitions are discarded when an invalidation reports a change of the
+ * table, or of one of the indexes.  It is processed no later than when the
+ * lock of the table, or of an index, is acquired.  An index that is being
+ * created begins to need entries, and one that is being dropped ceases to need
+ * them, only after all transactions that held the table's lock before have
+ * ended.  So the definitions read at the call's first row are valid until the
+ * call ends.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -42,9 +43,9 @@
 #define MAX_INDEXES 24
 #define MAX_KEYS 4
 #define MAX_TABLES (2 * TQ_LEAVES + 2)
-#define MAX_TRIES 10 /* of reading while something changes */
+#define MAX_TRIES 10 /* when definitions change while they are read */
 
-/* For which rows an index has an entry. */
+/* The rows for which an index has an entry. */
 typedef enum Condition
 {
 	FOR_ALL,
@@ -53,41 +54,41 @@ typedef enum Condition
 	FOR_NUMBER
 } Condition;
 
-/* What is to be known of an index. */
+/* The definition of an index. */
 typedef struct KnownIndex
 {
 	Oid        relid;
-	bool       ready; /* wants entries */
+	bool       ready; /* needs entries */
 	bool       unique;
 	Condition  condition;
 	AttrNumber column; /* of the condition */
-	int16      number; /* that it must not be, or must */
+	int16      number; /* that the column must not, or must, have */
 	int        keys;   /* columns, included ones too */
 	AttrNumber key[MAX_KEYS];
 } KnownIndex;
 
-/* Those of a table. */
+/* The definitions of a table's indexes. */
 typedef struct KnownTable
 {
 	Oid        relid;
 	bool       valid;
-	bool       plain; /* all of them are */
+	bool       plain; /* all of them are plain */
 	int        count;
 	KnownIndex index[MAX_INDEXES];
 } KnownTable;
 
-/* In a call: with the indexes that were opened. */
+/* In a call: definitions, and the opened indexes. */
 struct TqIndexEntries
 {
 	KnownTable known;
 	Relation   rel[MAX_INDEXES];
-	IndexInfo *info; /* no B-tree looks into it */
+	IndexInfo *info; /* not used by B-trees */
 };
 
-/* By table: live tasks, leaves of archive and history; in this session. */
+/* By table, in this session: live tasks, leaves of the archive and history. */
 static KnownTable *remembered = NULL;
 static int         remembered_count = 0;
-static uint64      changes = 0; /* that were told */
+static uint64      changes = 0; /* invalidations received */
 
 static TqIndexEntries *begin(TqTable *table);
 static KnownTable     *remember(Relation rel);
@@ -105,7 +106,7 @@ tq_index_entry_init(void)
 	CacheRegisterRelcacheCallback(relation_changed, (Datum) 0);
 }
 
-/* The rows in the slots were just inserted; they have their places. */
+/* The rows in the slots have just been inserted; they have their TIDs. */
 void
 tq_index_entry_insert(TqTable *table, TupleTableSlot **slots, int count)
 {
@@ -127,9 +128,9 @@ tq_index_entry_insert(TqTable *table, TupleTableSlot **slots, int count)
 }
 
 /*
- * The row in the slot is a new version of one, and does not follow it in its
- * page: so it has an entry in each index that it belongs to, or, if the server
- * says so, only in those that summarize.
+ * The row in the slot is a new version that is not heap-only.  It needs an
+ * entry in each index that it belongs to, or, if the server says so, only in
+ * summarizing ones.
  */
 void
 tq_index_entry_update(TqTable *table, TupleTableSlot *slot,
@@ -148,7 +149,7 @@ tq_index_entry_update(TqTable *table, TupleTableSlot *slot,
 	ResetPerTupleExprContext(table->estate);
 }
 
-/* What the executor's functions need to maintain indexes. */
+/* Create what the executor's functions need to maintain indexes. */
 void
 tq_index_entry_prepare(TqTable *table)
 {
@@ -164,7 +165,7 @@ tq_index_entry_prepare(TqTable *table)
 	MemoryContextSwitchTo(mine);
 }
 
-/* Locks stay until the transaction ends. */
+/* Close the indexes; locks are held until the transaction ends. */
 void
 tq_index_entry_end(TqTable *table)
 {
@@ -196,7 +197,7 @@ begin(TqTable *table)
 	return entries;
 }
 
-/* What is known of the table's indexes, now at the latest. */
+/* The definitions of the table's indexes, read now if necessary. */
 static KnownTable *
 remember(Relation rel)
 {
@@ -213,7 +214,7 @@ remember(Relation rel)
 		return found;
 	if (found == NULL)
 	{
-		/* a dropped extension's tables are no longer there */
+		/* the tables of a dropped extension no longer exist */
 		if (remembered_count == MAX_TABLES)
 			remembered_count = 0;
 		if (remembered == NULL)
@@ -230,7 +231,7 @@ remember(Relation rel)
 		read_indexes(rel, found);
 	} while (before != changes && ++tries < MAX_TRIES);
 
-	/* else good for this call alone */
+	/* otherwise valid for this call only */
 	found->valid = before == changes;
 	return found;
 }
@@ -253,7 +254,7 @@ read_indexes(Relation rel, KnownTable *indexes)
 	list_free(relids);
 }
 
-/* False when the index is not a plain one. */
+/* Returns false if the index is not a plain one. */
 static bool
 read_index(Oid relid, KnownIndex *index)
 {
@@ -270,14 +271,14 @@ read_index(Oid relid, KnownIndex *index)
 	for (int i = 0; plain && i < index->keys; i++)
 	{
 		index->key[i] = form->indkey.values[i];
-		plain = index->key[i] > 0; /* 0 is an expression */
+		plain = index->key[i] > 0; /* 0: an expression */
 	}
 	plain = plain && read_condition(RelationGetIndexPredicate(rel), index);
 	index_close(rel, NoLock);
 	return plain;
 }
 
-/* False when it is not one of those that are known here. */
+/* Returns false if the condition is not supported here. */
 static bool
 read_condition(List *predicate, KnownIndex *index)
 {
@@ -319,7 +320,7 @@ read_condition(List *predicate, KnownIndex *index)
 	return false;
 }
 
-/* The entries of one index, in the order of the rows. */
+/* Insert the entries of one index, in the order of the rows. */
 static void
 insert_into(TqTable *table, int n, TupleTableSlot **slots, int count)
 {
@@ -350,7 +351,7 @@ insert_into(TqTable *table, int n, TupleTableSlot **slots, int count)
 	}
 }
 
-/* Has the index an entry for the row? */
+/* Does the index have an entry for the row? */
 static bool
 belongs(const KnownIndex *index, HeapTuple tuple, TupleDesc desc)
 {

@@ -1,6 +1,6 @@
 /*
  * index_entry.h
- *		Index entries of rows that were inserted.
+ *		Index entries of inserted rows.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,16 +2,17 @@
  * large.c
  *		Columns of a task that do not fit into its row.
  *
- * A task's row is small, so that its page has room for the next version of
- * it.  When the columns of a row would take more than ROW_LIMIT bytes, the
- * largest of payload, data, headers, result, checkpoint, errors and message
- * are moved into rows of taskq.large, one by one, until the rest fits.  A
- * bit of the task's column large says so; neither a claim nor the move to
- * the archive touches those rows.
+ * A task's row is small, so that its page has room for the next version of it.
+ * If the columns of a row would take more than ROW_LIMIT bytes, the largest of
+ * payload, data, headers, result, checkpoint, errors and message are moved
+ * into rows of taskq.large, one by one, until the rest fits.  A bit in the
+ * task's column large records that; neither a claim nor the move to the
+ * archive touches those rows.
  *
  * tq_large_put and tq_large_drop change a column in memory; tq_large_plan
- * makes the row small enough, and tq_large_write writes the parts: after the
- * task's own row, since only then it is sure that the task is ours.
+ * makes the row small enough, and tq_large_write writes the parts, after the
+ * task's own row, since only then it is certain that this transaction owns the
+ * task.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -48,7 +49,7 @@ static void move_out(TqTask *task, TqColumn col);
 static void write_part(const TqTask *task, TqColumn col);
 static void remove_part(const TqTask *task, TqColumn col);
 
-/* Give a column a new value. */
+/* Set a column to a new value. */
 void
 tq_large_put(TqTask *task, TqColumn col, Datum value)
 {
@@ -58,7 +59,7 @@ tq_large_put(TqTask *task, TqColumn col, Datum value)
 		task->new_message = true;
 }
 
-/* Make a column null. */
+/* Set a column to null. */
 void
 tq_large_drop(TqTask *task, TqColumn col)
 {
@@ -70,7 +71,7 @@ tq_large_drop(TqTask *task, TqColumn col)
 	tq_task_clear(task, col);
 }
 
-/* The value of a column, wherever it is; false when it is null. */
+/* The value of a column, wherever it is stored; false if it is null. */
 bool
 tq_large_get(TqTask *task, TqColumn col, Datum *value)
 {
@@ -119,8 +120,8 @@ get(TqTask *task, TqColumn col, Datum *value, bool fresh)
 }
 
 /*
- * Bring columns first to last into memory, to be handed out.  The task is
- * no longer fit to be written.
+ * Load columns first to last into memory, for a result.  The task must not be
+ * written afterwards.
  */
 void
 tq_large_load(TqTask *task, TqColumn first, TqColumn last)
@@ -138,7 +139,7 @@ tq_large_load(TqTask *task, TqColumn first, TqColumn last)
 	}
 }
 
-/* For a task whose row is ours, or new. */
+/* For a new task, or one whose row this transaction owns. */
 void
 tq_large_store(TqTask *task)
 {
@@ -146,7 +147,7 @@ tq_large_store(TqTask *task)
 	tq_large_write(task);
 }
 
-/* Make the row small enough. */
+/* Move values out of the row until it is small enough. */
 void
 tq_large_plan(TqTask *task)
 {
@@ -170,7 +171,7 @@ tq_large_plan(TqTask *task)
 	}
 }
 
-/* Write the parts that were moved out of the row, remove those replaced. */
+/* Write the parts that were moved out of the row, and remove replaced ones. */
 void
 tq_large_write(TqTask *task)
 {
@@ -193,7 +194,7 @@ tq_large_remove_all(int64 task_id)
 	tq_spi_execute(&stmt_drop_all, &arg, NULL, SPI_OK_DELETE);
 }
 
-/* bytea and text go into the column raw, the rest is jsonb. */
+/* bytea and text are stored raw, other types as jsonb. */
 static bool
 is_raw(TqColumn col)
 {

@@ -1,18 +1,18 @@
 /*
  * multi_insert.c
- *		Rows that one call inserts together, and their index entries.
+ *		Insertion of many rows by one call, with their index entries.
  *
- * A call that inserts many rows (TqCall.many) forms them one by one, and has
- * them written by the hundred: the server puts as many as fit on a page
- * under one lock and one WAL record, and each index is gone through once, in
- * the order of the rows, whose ids rise.  store/row.c says what the executor
- * would have done, and who does it here.
+ * A call that inserts many rows (TqCall.many) forms them one by one, and
+ * writes them by the hundred: the server puts as many as fit on a page under
+ * one lock and one WAL record, and each index is processed once, in the order
+ * of the rows, whose ids ascend.  store/row.c lists what the executor would
+ * have done, and which code does it instead.
  *
- * What is not written yet is nowhere but in this memory.  So nothing may look
- * for it: tq_call_end writes the rest, before anything else that it does, and
- * a call that looks for rows it has added flushes first (store/row.c).  An
- * error loses these rows and the transaction, or savepoint, together; a
- * savepoint inside the call must not add to what began outside it.
+ * Rows that are not written yet exist only in this memory, so nothing may
+ * search for them: tq_call_end writes the rest before it does anything else,
+ * and a call that reads rows it has added flushes first (store/row.c).  An
+ * error loses these rows together with the transaction or savepoint; a
+ * savepoint inside the call must not add rows to those from outside it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -30,13 +30,13 @@
 #define MAX_ROWS 128
 #define MAX_BYTES (64 * 1024)
 
-/* All of it lives as long as the call. */
+/* Allocated for the lifetime of the call. */
 struct TqMultiInsert
 {
-	MemoryContext   context; /* of the rows, reset when they are written */
-	TupleDesc       desc;    /* the table's; a copy need not be counted */
+	MemoryContext   context; /* for the rows, reset when they are written */
+	TupleDesc       desc;    /* the table's; a copy needs no reference count */
 	TupleTableSlot *slots[MAX_ROWS];
-	int             slot_count; /* made */
+	int             slot_count; /* created */
 	int             count;      /* with a row */
 	Size            bytes;
 };
@@ -44,14 +44,16 @@ struct TqMultiInsert
 static TqMultiInsert  *batch_of(TqTable *table);
 static TupleTableSlot *next_slot(TqTable *table, TqMultiInsert *batch);
 
-/* Where the next row has to be formed. */
+/* The memory context in which the next row must be formed. */
 MemoryContext
 tq_multi_insert_context(TqTable *table)
 {
 	return batch_of(table)->context;
 }
 
-/* The row, formed there, is to be inserted; it is taken over. */
+/*
+ * Add a row that was formed in that context, for insertion; takes ownership.
+ */
 void
 tq_multi_insert_add(TqTable *table, HeapTuple tuple)
 {
@@ -65,7 +67,7 @@ tq_multi_insert_add(TqTable *table, HeapTuple tuple)
 		tq_multi_insert_flush(table);
 }
 
-/* Write what was added. */
+/* Write the rows that were added. */
 void
 tq_multi_insert_flush(TqTable *table)
 {
@@ -74,7 +76,7 @@ tq_multi_insert_flush(TqTable *table)
 
 	if (batch == NULL || batch->count == 0)
 		return;
-	/* both the server's functions and index methods leave things behind */
+	/* both the server's functions and index methods leak memory */
 	mine = MemoryContextSwitchTo(batch->context);
 	table_multi_insert(table->rel, batch->slots, batch->count,
 					   GetCurrentCommandId(true), 0, NULL);

@@ -1,6 +1,6 @@
 /*
  * multi_insert.h
- *		Rows that one call inserts together, and their index entries.
+ *		Insertion of many rows by one call, with their index entries.
  *
  * Copyright (c) 2026, the taskq developers
  */

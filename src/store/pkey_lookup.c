@@ -1,25 +1,24 @@
 /*
  * pkey_lookup.c
- *		Finding rows of taskq.task by their ids.
+ *		Lookup of rows of taskq.task by id.
  *
- * One descent of the primary key costs more than all else that there is to
- * reading a row.  A call that will ask for ids that stand close together, in
- * rising order, reads their entries of the index in one walk
- * (tq_pkey_lookup_prefetch); the rows themselves are fetched when they are
- * asked for.
+ * A descent of the primary key is the most expensive part of reading a row.  A
+ * call that will look up ids that are close together, in ascending order,
+ * reads their index entries in one scan (tq_pkey_lookup_prefetch); the rows
+ * themselves are fetched when they are looked up.
  *
- * Entries that were read ahead hold for the snapshot that was active then,
- * and are not used with a newer one.  Nothing of the index stays pinned
- * meanwhile, so vacuum may take such an entry and its row away, and another
- * row may come to that place: our snapshot sees neither, since a row that it
- * does see is not taken away, and one that came later it does not see.  The
- * server's own scans let go of their pins for the same reason.
+ * Prefetched entries are valid for the snapshot that was active then, and are
+ * not used with a newer one.  No index page stays pinned in the meantime, so
+ * vacuum may remove such an entry and its row, and another row may be put in
+ * the same place.  The snapshot sees neither: a row that it sees is not
+ * removed, and it does not see a later row.  The server's own scans release
+ * their pins for the same reason.
  *
- * Where the row of a running task is, its entry in shared/running.c tells, so
- * who ends the task needs no descent.  That is a hint: the row may have been
- * written again, or moved with the whole table, and another one may be where
- * it was.  So it counts only if our snapshot sees the task's own row there,
- * which is then the only one that it sees.
+ * The entry of a running task in shared/running.c has the location of its row,
+ * so finishing the task needs no descent.  The location is a hint: the row may
+ * have been updated, or moved with the whole table, and another one may be in
+ * its place.  So it is used only if the snapshot sees the task's own row
+ * there, which is then the only version that it sees.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,19 +42,19 @@ typedef struct Entry
 	ItemPointerData tid;
 } Entry;
 
-/* All of it lives as long as the call. */
+/* Allocated for the lifetime of the call. */
 struct TqPkeyLookup
 {
 	Relation      index;
 	IndexScanDesc scan;     /* for one id */
-	IndexScanDesc walk;     /* for many; NULL: none yet */
-	uint64        snapshot; /* for which the following was read */
+	IndexScanDesc walk;     /* for many; NULL: not started */
+	uint64        snapshot; /* for which the fields below were read */
 	int64         first;    /* first to last are in entries; none if > */
 	int64         last;
 	Entry        *entries; /* in the order of ids */
 	int           count;
 	int           room;
-	int           next; /* all before it have smaller ids than last asked */
+	int           next; /* all entries before it are below the last lookup */
 };
 
 static TqPkeyLookup *lookup_of(TqTable *table);
@@ -68,8 +67,8 @@ static void   make_slot(TqTable *table);
 static bool   find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id);
 
 /*
- * The call will look for tasks from first to last, in rising order, and for
- * so many that all entries between are worth reading.
+ * The call will look up tasks from first to last, in ascending order, and
+ * enough of them to make it worth reading all entries between.
  */
 void
 tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last)
@@ -95,8 +94,8 @@ tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last)
 }
 
 /*
- * Put the row of the task into the table's slot; false when there is none
- * that the active snapshot sees.
+ * Put the row of the task into the table's slot; false if the active snapshot
+ * sees none.
  */
 bool
 tq_pkey_lookup_find(TqTable *table, int64 task_id)
@@ -138,7 +137,7 @@ tq_pkey_lookup_end(TqTable *table)
 	table->lookup = NULL;
 }
 
-/* Was its entry read ahead, if it has one? */
+/* Was its entry prefetched, if it has one? */
 static bool
 is_ahead(const TqPkeyLookup *lookup, int64 task_id)
 {
@@ -146,7 +145,7 @@ is_ahead(const TqPkeyLookup *lookup, int64 task_id)
 		   task_id >= lookup->first && task_id <= lookup->last;
 }
 
-/* The row of a running task, where its entry says that it is. */
+/* Find the row of a running task at the location in its entry. */
 static bool
 find_running(TqTable *table, int64 task_id)
 {
@@ -201,7 +200,7 @@ lookup_of(TqTable *table)
 	return lookup;
 }
 
-/* Walk over the entries from first to last, reading the index alone. */
+/* Begin an index-only scan of the entries from first to last. */
 static void
 begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first, int64 last)
 {
@@ -219,7 +218,7 @@ begin_walk(TqCall *call, TqPkeyLookup *lookup, int64 first, int64 last)
 	index_rescan(lookup->walk, keys, 2, NULL, 0);
 }
 
-/* Room for one more. */
+/* Make room for one more entry. */
 static Entry *
 next_entry(TqPkeyLookup *lookup)
 {
@@ -228,7 +227,7 @@ next_entry(TqPkeyLookup *lookup)
 	return &lookup->entries[lookup->count++];
 }
 
-/* A task may have several entries, when its row has moved. */
+/* A task may have several entries if its row has moved. */
 static bool
 find_ahead(TqTable *table, TqPkeyLookup *lookup, int64 task_id)
 {

@@ -1,6 +1,6 @@
 /*
  * pkey_lookup.h
- *		Finding rows of taskq.task by their ids.
+ *		Lookup of rows of taskq.task by id.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,40 +1,40 @@
 /*
  * row.c
- *		Rows of tasks: reading and writing them below the executor.
+ *		Reading and writing rows of tasks below the executor.
  *
- * A call begins with a fresh snapshot (under READ COMMITTED), reads a row by
- * its id, decides, and writes without having locked the row on disk: the
- * write fails, saying so, when somebody else has changed it meanwhile, and
- * the caller takes a new snapshot and decides again.  So one change is one
- * WAL record.  Above READ COMMITTED such a failure is 40001.
+ * A call begins with a new snapshot (under READ COMMITTED), reads a row by its
+ * id, decides, and writes without having locked the row on disk.  If another
+ * transaction has changed the row in the meantime, the write fails and reports
+ * that; the caller takes a new snapshot and decides again.  So one change is
+ * one WAL record.  Above READ COMMITTED such a failure is 40001.
  *
- * Archived rows are read and taken away by SQL (archive.c); adding one, or
- * one of the history, goes to the leaf directly.  A call with many set has
- * new rows of all of them inserted together, by store/multi_insert.c, at the
- * latest when it ends.
+ * Archived rows are read and removed by SQL (archive.c); a row of the archive
+ * or of the history is added to its leaf directly.  If "many" is set in a
+ * call, its new rows are inserted together by store/multi_insert.c, at the
+ * latest when the call ends.
  *
- * What the executor would do, and who does it here:
- * - Snapshot: tq_call_begin and tq_snapshot_renew push one; a write takes the
- *   command number of its moment, and tq_call_end makes it visible.
- * - Rechecking a row that has changed (EvalPlanQual): nobody; the write is
- *   refused, and the caller looks again with a new snapshot.
- * - Locks: the table's is RowExclusiveLock from the call's beginning, and
- *   each index that gets an entry is opened with the same; both to the
- *   transaction's end.
- * - Index entries: store/index_entry.c for new rows; ExecInsertIndexTuples
- *   where a reference is tested, and after an update in those indexes, if
- *   any, that the server says.  A row that the claim changes stays heap-only,
- *   since no index has what it changes, unless somebody has added one.
+ * What the executor would do, and which code does it:
+ * - Snapshot: tq_call_begin and tq_snapshot_renew push one; a write uses the
+ *   current command id, and tq_call_end makes it visible.
+ * - Rechecking a changed row (EvalPlanQual): not done; the write is refused,
+ *   and the caller decides again with a new snapshot.
+ * - Locks: the table has RowExclusiveLock from the call's beginning, and so
+ *   has each index that gets an entry; both are held until the transaction
+ *   ends.
+ * - Index entries: store/index_entry.c for new rows; ExecInsertIndexTuples if
+ *   a reference is checked, and after an update in those indexes, if any, that
+ *   the server requires.  A row changed by a claim stays heap-only, since no
+ *   index contains the columns that it changes, unless a user has added one.
  * - Uniqueness: by the indexes, as always; a reference by speculative
- *   insertion, as ON CONFLICT has it.
+ *   insertion, like ON CONFLICT.
  * - Not null, checks, foreign keys, generated columns, triggers, rules, row
- *   security: there are none on these tables, whose rows are this
- *   extension's own.  taskq_health() tells of those that somebody has added
- *   (diag/health_server.c); other columns are refused when a table is opened.
- * - Partition routing: tq_row_insert_archive and tq_row_insert_history name
+ *   security: these tables, whose rows belong to the extension, have none.
+ *   taskq_health() reports those that a user has added (diag/health_server.c);
+ *   a table with other columns is refused when it is opened.
+ * - Partition routing: tq_row_insert_archive and tq_row_insert_history specify
  *   the leaf.
  * The server's functions for tables (table_tuple_insert, table_multi_insert,
- * table_tuple_update, table_tuple_delete) see to the rest, as they do for the
+ * table_tuple_update, table_tuple_delete) do the rest, as they do for the
  * executor: WAL with the replica identity, toast, visibility map, free space,
  * predicate locks and conflicts of SERIALIZABLE, statistics of rows.
  *
@@ -52,6 +52,7 @@
 #include "base/catalog.h"
 #include "base/debug.h"
 #include "base/error.h"
+#include "shared/leaf_change.h"
 #include "store/index_entry.h"
 #include "store/multi_insert.h"
 #include "store/pkey_lookup.h"
@@ -61,7 +62,7 @@
 #include "store/tuple_lock.h"
 
 static TupleTableSlot *store(TqTable *table, HeapTuple tuple, bool owned);
-static void  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf,
+static bool  use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf,
 					  int columns);
 static void  insert_later(TqTable *table, TqTask *task);
 static void  insert_now(TqTable *table, TupleTableSlot *slot);
@@ -72,7 +73,7 @@ static List *reference_indexes(ResultRelInfo *target);
 static void  holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 					   TqState *holder_state);
 
-/* Insert the rows that the call has put off. */
+/* Insert the rows that the call has collected. */
 void
 tq_row_flush(TqCall *call)
 {
@@ -82,7 +83,7 @@ tq_row_flush(TqCall *call)
 }
 
 /*
- * Read a live task; false when there is none that this call can see.
+ * Read a live task; false if this call sees none.
  */
 bool
 tq_row_find(TqCall *call, int64 task_id, TqTask *task)
@@ -101,8 +102,8 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 }
 
 /*
- * A task from a row of taskq.task, or of the archive with its additional
- * columns.  The task keeps a copy of its own.
+ * Build a task from a row of taskq.task, or of the archive with its additional
+ * columns.  The task keeps its own copy of the row.
  */
 void
 tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
@@ -121,9 +122,9 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 }
 
 /*
- * Write a live task over the row that was read; false when somebody else
- * has changed that row.  Without wait also false while somebody is changing
- * it.
+ * Update the row of a live task that was read; false if another transaction
+ * has changed that row.  Without wait also false if another transaction is
+ * changing it.
  */
 bool
 tq_row_update(TqCall *call, TqTask *task, bool wait)
@@ -168,9 +169,10 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 }
 
 /*
- * Keep the row of a task that was just read, or what has become of it
- * meanwhile, from being changed by others, or let them only do the same;
- * waits for who is changing it, and reads it again.  False when it is gone.
+ * Lock the row of a task that was just read, or its newer version, against
+ * changes by other transactions; if shared, they can lock it in the same way.
+ * Waits for a transaction that is changing it, and reads it again.  False if
+ * the row is gone.
  */
 bool
 tq_row_lock(TqCall *call, TqTask *task, bool shared)
@@ -201,7 +203,7 @@ tq_row_lock(TqCall *call, TqTask *task, bool shared)
 	return false;
 }
 
-/* Remove the row that was read; false as with tq_row_update. */
+/* Delete the row that was read; false as in tq_row_update. */
 bool
 tq_row_delete(TqCall *call, TqTask *task, bool wait)
 {
@@ -222,10 +224,10 @@ tq_row_delete(TqCall *call, TqTask *task, bool wait)
 }
 
 /*
- * Add a live task.  With unique_reference the task's reference is tested
- * first, waiting for whoever is adding or removing the same one; if a live
- * task has it, nothing is added, false is returned, and that task's id and
- * state are told.
+ * Add a live task.  With unique_reference the task's reference is checked
+ * first, waiting for transactions that are adding or removing the same one.
+ * If a live task has it, nothing is added, false is returned, and *holder and
+ * *holder_state are set.
  */
 bool
 tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
@@ -256,11 +258,13 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 void
 tq_row_insert_archive(TqCall *call, TqTask *task)
 {
-	TqTable *table = &call->leaf;
-	Oid leaf = tq_catalog()->leaf[DatumGetInt16(task->value[TQ_COL_BUCKET])];
+	TqTable        *table = &call->leaf;
+	int             bucket = DatumGetInt16(task->value[TQ_COL_BUCKET]);
 	TupleTableSlot *slot;
 
-	use_leaf(call, table, &call->leaf_oid, leaf, TQ_ARCHIVE_COLUMNS);
+	if (use_leaf(call, table, &call->leaf_oid, tq_catalog()->leaf[bucket],
+				 TQ_ARCHIVE_COLUMNS))
+		tq_leaf_change_note(bucket);
 	if (call->many)
 	{
 		insert_later(table, task);
@@ -272,7 +276,7 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 	ExecClearTuple(slot);
 }
 
-/* Add a row, with these values of its columns, to a leaf of the history. */
+/* Add a row with these column values to a leaf of the history. */
 void
 tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 {
@@ -281,8 +285,8 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	HeapTuple       tuple;
 	MemoryContext   mine;
 
-	use_leaf(call, table, &call->history_oid, tq_catalog()->transition[leaf],
-			 TQ_HISTORY_COLUMNS);
+	(void) use_leaf(call, table, &call->history_oid,
+					tq_catalog()->transition[leaf], TQ_HISTORY_COLUMNS);
 	mine = MemoryContextSwitchTo(call->many ? tq_multi_insert_context(table)
 											: CurrentMemoryContext);
 	tuple = heap_form_tuple(RelationGetDescr(table->rel), values, nulls);
@@ -297,18 +301,19 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	ExecClearTuple(slot);
 }
 
-/* The table of a call, *opened, is to be this leaf. */
-static void
+/* Make this leaf the table of the call, *opened; false if it already was. */
+static bool
 use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf, int columns)
 {
 	if (*opened == leaf)
-		return;
+		return false;
 	tq_table_end(table);
 	tq_table_begin(table, leaf, columns, call->context);
 	*opened = leaf;
+	return true;
 }
 
-/* A row in a slot, to be written; owned: freed with it. */
+/* Put a row to be written into a slot; if owned, it is freed with it. */
 static TupleTableSlot *
 store(TqTable *table, HeapTuple tuple, bool owned)
 {
@@ -324,7 +329,9 @@ store(TqTable *table, HeapTuple tuple, bool owned)
 	return table->writer;
 }
 
-/* The row is inserted by tq_row_flush, or when enough have come together. */
+/*
+ * Collect the row; it is inserted by tq_row_flush, or when there are enough.
+ */
 static void
 insert_later(TqTable *table, TqTask *task)
 {
@@ -343,8 +350,8 @@ insert_now(TqTable *table, TupleTableSlot *slot)
 }
 
 /*
- * Did the write succeed?  If not, has the row changed in a way that the
- * caller should look again?
+ * Did the write succeed?  If not, has the row changed in such a way that the
+ * caller must decide again?
  */
 static bool
 written(TM_Result result, bool wait)
@@ -370,9 +377,9 @@ written(TM_Result result, bool wait)
 }
 
 /*
- * Insertion that tests the reference, in the way of INSERT ... ON CONFLICT:
- * look, insert speculatively, look again through the index, and take the
- * row back if another session was faster.
+ * Insert with a check of the reference, like INSERT ... ON CONFLICT: check,
+ * insert speculatively, check again through the index, and remove the row if
+ * another session was faster.
  */
 static bool
 insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
@@ -413,8 +420,7 @@ insert_unique(TqTable *table, TupleTableSlot *slot, int64 *holder,
 }
 
 /*
- * The indexes that hold references apart: while REINDEX CONCURRENTLY works
- * there are two.
+ * The unique indexes on references: two while REINDEX CONCURRENTLY is running.
  */
 static List *
 reference_indexes(ResultRelInfo *target)
@@ -434,7 +440,7 @@ reference_indexes(ResultRelInfo *target)
 	return result;
 }
 
-/* Which task has the reference? */
+/* The task that has the reference. */
 static void
 holder_of(TqTable *table, ItemPointer tid, int64 *holder,
 		  TqState *holder_state)

@@ -1,6 +1,6 @@
 /*
  * row.h
- *		Rows of tasks: reading and writing them below the executor.
+ *		Reading and writing rows of tasks below the executor.
  *
  * Copyright (c) 2026, the taskq developers
  */

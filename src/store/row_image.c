@@ -1,12 +1,12 @@
 /*
  * row_image.c
- *		The row of a task, as the server has it, from and to its columns.
+ *		Conversion between the server's row of a task and its columns.
  *
- * The first columns of taskq.task and of the archive are of fixed length and
- * never null, and lie in a row as they lie in TqTaskFixed: they are copied as
- * one.  For the server's heap_form_tuple they are one column of that length,
- * in front of the others; afterwards the row gets the number of its columns,
- * and its null bitmap a bit for each of them.
+ * The first columns of taskq.task and of the archive have fixed length, are
+ * never null, and have the same layout in a row as in TqTaskFixed, so they are
+ * copied together.  For the server's heap_form_tuple they are one column of
+ * that length, before the others; afterwards the row gets its real number of
+ * columns, and its null bitmap one bit for each of them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,7 +21,7 @@
 #define FIXED_COLUMNS (TQ_FIRST_VAR - 1)
 #define VAR_COLUMNS (TQ_ARCHIVE_COLUMNS - FIXED_COLUMNS)
 
-/* How far the head of a row with nulls reaches; BITMAPLEN is no constant. */
+/* Length of the header of a row with nulls; BITMAPLEN is not constant. */
 #define HEAD_LENGTH(columns)                                                  \
 	MAXALIGN(SizeofHeapTupleHeader + ((columns) + 7) / 8)
 
@@ -36,7 +36,7 @@ StaticAssertDecl(TQ_ARCHIVE_COLUMNS <= 64,
 static TupleDesc short_desc(TupleDesc desc);
 static void      widen_nulls(HeapTupleHeader header, int columns);
 
-/* The row, in the current memory context. */
+/* Form the row, in the current memory context. */
 HeapTuple
 tq_row_image_form(const TqTask *task, TupleDesc desc)
 {
@@ -56,8 +56,8 @@ tq_row_image_form(const TqTask *task, TupleDesc desc)
 }
 
 /*
- * The columns of a row, which must stay where it is; those of the fixed part
- * are in it alone.  Columns that the row does not have are null.
+ * Read the columns of a row, which must stay in place; the columns of the
+ * fixed part are only there.  Columns that the row does not have are null.
  */
 void
 tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
@@ -85,7 +85,7 @@ tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 }
 
 /*
- * The table's columns with the fixed part as one; made once for the live
+ * The table's columns with the fixed part as one column; built once for live
  * tasks and once for the archive, since types and lengths never change.
  */
 static TupleDesc
@@ -96,7 +96,7 @@ short_desc(TupleDesc desc)
 	TupleDesc        result;
 	MemoryContext    mine;
 
-	/* tables of another version of the extension */
+	/* the tables are from another version of the extension */
 	if (desc->natts != TQ_TASK_COLUMNS && desc->natts != TQ_ARCHIVE_COLUMNS)
 		elog(ERROR, "a table of tasks has %d columns", desc->natts);
 	if (*place != NULL)
@@ -112,7 +112,7 @@ short_desc(TupleDesc desc)
 	return result;
 }
 
-/* A bit for each of the fixed columns, in place of the one for all. */
+/* Replace the bit of the combined column by one for each fixed column. */
 static void
 widen_nulls(HeapTupleHeader header, int columns)
 {

@@ -1,6 +1,6 @@
 /*
  * row_image.h
- *		The row of a task, as the server has it, from and to its columns.
+ *		Conversion between the server's row of a task and its columns.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,14 +1,14 @@
 /*
  * snapshot.c
- *		The snapshots that calls take.
+ *		Snapshots of calls.
  *
- * Each call has one active snapshot of its own.  Under READ COMMITTED
- * tq_snapshot_renew replaces it by one that sees what has been committed
- * meanwhile; above that level it is the transaction's snapshot every time,
- * and only the commands of this transaction become visible.
+ * Each call has its own active snapshot.  Under READ COMMITTED
+ * tq_snapshot_renew replaces it by a new one, which sees later commits; above
+ * that level it is always the transaction's snapshot, and only commands of
+ * this transaction become visible.
  *
- * The number of snapshots is counted, so that what was read ahead under one
- * of them (pkey_lookup.c) is not used with another.
+ * Snapshots are counted, so that entries prefetched under one of them
+ * (pkey_lookup.c) are not used with another.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,10 +18,10 @@
 
 #include "store/snapshot.h"
 
-/* Taken in this session for calls. */
+/* Number of snapshots taken in this session for calls. */
 static uint64 snapshots = 0;
 
-/* See what has been committed, as the level of isolation says. */
+/* Push a snapshot, according to the isolation level. */
 void
 tq_snapshot_push(void)
 {
@@ -29,7 +29,7 @@ tq_snapshot_push(void)
 	PushActiveSnapshot(GetTransactionSnapshot());
 }
 
-/* See what has been committed meanwhile, and what this call did. */
+/* Renew the snapshot, to see later commits and the changes of this call. */
 void
 tq_snapshot_renew(void)
 {
@@ -40,8 +40,8 @@ tq_snapshot_renew(void)
 }
 
 /*
- * See what has been committed by now, whatever the level of isolation, and
- * what this call did, until tq_snapshot_pop.
+ * Push a snapshot that sees all commits so far, whatever the isolation level,
+ * and the changes of this call, until tq_snapshot_pop.
  */
 void
 tq_snapshot_push_latest(void)
@@ -58,7 +58,7 @@ tq_snapshot_pop(void)
 	PopActiveSnapshot();
 }
 
-/* How many there were: has a new one been taken since? */
+/* The number of snapshots: has a new one been taken since? */
 uint64
 tq_snapshot_count(void)
 {

@@ -1,6 +1,6 @@
 /*
  * snapshot.h
- *		The snapshots that calls take.
+ *		Snapshots of calls.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -21,21 +21,21 @@ typedef struct TqPkeyLookup TqPkeyLookup;
 
 typedef struct TqSteps TqSteps;
 
-/* A table opened for one call; what follows is made when it is needed. */
+/* A table opened for one call; the other fields are set when needed. */
 typedef struct TqTable
 {
 	Relation        rel;
-	MemoryContext   context; /* for what lives as long as the call */
-	TqPkeyLookup   *lookup;  /* of rows by their ids */
-	TupleTableSlot *slot;    /* for a row that is read */
-	TupleTableSlot *writer;  /* for one that is written */
+	MemoryContext   context; /* for data with the lifetime of the call */
+	TqPkeyLookup   *lookup;  /* lookup of rows by id */
+	TupleTableSlot *slot;    /* for a row being read */
+	TupleTableSlot *writer;  /* for a row being written */
 	TqIndexEntries *entries; /* of indexes */
-	EState         *estate;  /* when the executor does that */
+	EState         *estate;  /* when the executor handles indexes */
 	ResultRelInfo  *target;
 	TqMultiInsert  *batch; /* rows to be inserted together */
 } TqTable;
 
-/* What one SQL call works with, from tq_call_begin to tq_call_end. */
+/* State of one SQL call, from tq_call_begin to tq_call_end. */
 typedef struct TqCall
 {
 	TqTable           task;
@@ -44,7 +44,7 @@ typedef struct TqCall
 	TqTable           history; /* of its leaf, the last one used */
 	Oid               history_oid;
 	MemoryContext     context;
-	TqDeadRangeMoment moment; /* not after the active snapshot was taken */
+	TqDeadRangeMoment moment; /* no later than the active snapshot */
 	uint64            ring_moment;
 	bool              many;  /* rows may be inserted later, with others */
 	TqKeys           *keys;  /* of engine/key.h; NULL: none yet */

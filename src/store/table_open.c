@@ -2,10 +2,10 @@
  * table_open.c
  *		Opening a table for one call.
  *
- * The lock, ROW EXCLUSIVE, is held to the end of the transaction; slots,
- * index entries and rows to be inserted together end with the call.  They are
- * made when they are first needed, in table->context.  A table that was never
- * begun may be ended: its relation is NULL.
+ * The lock, ROW EXCLUSIVE, is held until the transaction ends; slots, index
+ * entries and rows to be inserted together end with the call.  They are
+ * created when they are first needed, in table->context.  tq_table_end accepts
+ * a table that was never opened: its relation is NULL.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,7 +27,7 @@ tq_table_begin(TqTable *table, Oid relid, int columns, MemoryContext context)
 	tq_catalog_require_columns(table->rel, columns);
 }
 
-/* Locks stay until the transaction ends. */
+/* Close the table; locks are held until the transaction ends. */
 void
 tq_table_end(TqTable *table)
 {

@@ -2,7 +2,7 @@
  * task.h
  *		A task in memory, and its columns.
  *
- * The fixed part of a row of taskq.task and taskq.archive has the image of
+ * The fixed part of a row of taskq.task and taskq.archive has the layout of
  * TqTaskFixed; sql/parts/18_task.sql and 20_archive.sql have the same order.
  *
  * Copyright (c) 2026, the taskq developers
@@ -18,8 +18,7 @@
 #include "shared/position.h"
 
 /*
- * SQL: is this row of taskq.archive_keep a dead task that holds others of its
- * key?
+ * SQL: is this row of taskq.archive_keep a dead task that holds its key?
  */
 #define TQ_HOLDS_KEY(row)                                                     \
 	"(" row ".state = " TQ_SQL_STATE_DEAD " AND " row                         \
@@ -38,16 +37,16 @@ typedef struct TqTaskFixed
 	TimestampTz available_at; /* DT_NOEND: blocked or suspended */
 	TimestampTz run_at;
 	TimestampTz created_at;
-	/* what a claim changes */
+	/* changed by a claim */
 	int64       token;
 	int64       version;
 	TimestampTz claimed_at;  /* DT_NOBEGIN: not claimed */
-	TimestampTz lease_until; /* DT_NOEND: none */
-	int32       worker_id;   /* 0: nobody */
-	int32       claimed_by;  /* of a step: the role; 0: nobody */
+	TimestampTz lease_until; /* DT_NOEND: no lease */
+	int32       worker_id;   /* 0: none */
+	int32       claimed_by;  /* of a step: the role; 0: none */
 	int32       attempt;
 	int16       state;
-	/* to here */
+	/* up to here */
 	int16 priority;
 	int32 queue_id;
 	int32 max_attempts;
@@ -102,7 +101,7 @@ typedef enum TqColumn
 	TQ_COL_CHECKPOINT,
 	TQ_COL_ERRORS,
 	TQ_COL_MESSAGE,
-	TQ_COL_BUCKET, /* from here on only in the archive */
+	TQ_COL_BUCKET, /* the following only in the archive */
 	TQ_COL_FINISHED_AT,
 	TQ_COL_EXPIRES_AT,
 	TQ_COL_RECREATED_AS
@@ -113,56 +112,58 @@ typedef enum TqColumn
 #define TQ_HISTORY_COLUMNS 13 /* of taskq.transition */
 #define TQ_FIRST_VAR TQ_COL_DEADLINE
 
-/* What the fixed part takes in a row: the struct may end in padding. */
+/* Size of the fixed part in a row: the struct may end with padding. */
 #define TQ_FIXED_SIZE (offsetof(TqTaskFixed, large) + sizeof(int16))
 
-/* Columns that may stand in taskq.large: part = column - TQ_COL_PAYLOAD. */
+/*
+ * Columns that may be stored in taskq.large: part = column - TQ_COL_PAYLOAD.
+ */
 #define TQ_FIRST_LARGE TQ_COL_PAYLOAD
 #define TQ_LAST_LARGE TQ_COL_MESSAGE
 #define TQ_LARGE_BIT(col) ((int16) (1 << ((col) -TQ_FIRST_LARGE)))
 
-#define TQ_FLAG_WORKER_DIED 1 /* a worker died holding it */
-#define TQ_FLAG_DEAD_LETTER 2 /* a copy of a task that died */
+#define TQ_FLAG_WORKER_DIED 1 /* its worker died */
+#define TQ_FLAG_DEAD_LETTER 2 /* a copy of a dead task */
 #define TQ_FLAG_SUSPENDED 4   /* was submitted suspended */
 #define TQ_FLAG_IN_LINE 8     /* blocked by other tasks of its key */
 #define TQ_FLAG_INPUT 16      /* its payload is the workflow's input */
-#define TQ_FLAG_WANTED 32     /* a step: whatever its condition says */
-#define TQ_FLAG_PAYLOAD 64    /* a step: its payload was changed, and stays */
-#define TQ_FLAG_WAITED 128 /* a step: it has waited for what no worker does */
-/* above these: why a task was dead that is poison now */
+#define TQ_FLAG_WANTED 32     /* a step: wanted, whatever its condition */
+#define TQ_FLAG_PAYLOAD 64    /* a step: its payload was changed and is kept */
+#define TQ_FLAG_WAITED 128    /* a step: it has waited without a worker */
+/* above these: the reason of a dead task that is now poison */
 #define TQ_FLAG_REASON_SHIFT 8
 
 /*
- * Columns after the fixed part are Datums, indexed by column; what they
- * point to lives in the context in which the task was read.  For columns
- * beyond TQ_FIRST_LARGE a bit of f.large says that the value is in
- * taskq.large (and null here): read with tq_large_get.
+ * Columns after the fixed part are Datums, indexed by column; their values are
+ * in the memory context in which the task was read.  For columns from
+ * TQ_FIRST_LARGE on a bit of f.large says that the value is in taskq.large
+ * (and null here): use tq_large_get.
  *
- * While the columns after the fixed part are as they were read, image is the
- * row that they were read from, of which a write changes the fixed part only.
+ * While the columns after the fixed part are unchanged, image is the row from
+ * which they were read, and a write changes only its fixed part.
  */
 typedef struct TqTask
 {
 	TqTaskFixed     f;
 	Datum           value[TQ_ARCHIVE_COLUMNS + 1];
 	bool            isnull[TQ_ARCHIVE_COLUMNS + 1];
-	int16           large_dropped; /* parts in taskq.large to be removed */
-	int16           large_moved;   /* parts to be written there: */
+	int16           large_dropped; /* parts to be removed from taskq.large */
+	int16           large_moved;   /* parts to be written to it: */
 	Datum           moved[TQ_LAST_LARGE - TQ_FIRST_LARGE + 1];
 	bool            archived;
 	bool            new_message; /* set since the row was read */
-	HeapTuple       image;       /* of a live one; NULL: to be formed */
-	ItemPointerData tid;         /* where a live one was read */
-	bool            stood;       /* it was pending when it was read, at */
+	HeapTuple       image;       /* of a live task; NULL: must be formed */
+	ItemPointerData tid;         /* location of a live task when read */
+	bool            stood;       /* it was pending when read, at: */
 	TqLanePosition  place;
-	int32           queue_before; /* when it was read */
-	Datum           key_before;   /* the same; NULL for none */
+	int32           queue_before; /* when read */
+	Datum           key_before;   /* when read; NULL for none */
 } TqTask;
 
 #define TQ_TASK_TIME(task, col, if_null)                                      \
 	((task)->isnull[col] ? (if_null) : DatumGetTimestampTz((task)->value[col]))
 
-/* Remember where the task stands. */
+/* Remember the position of the task. */
 static inline void
 tq_task_note_position(TqTask *task)
 {

@@ -1,14 +1,14 @@
 /*
  * tuple_lock.c
- *		Is another transaction changing the row of a task?
+ *		Locks and changes of a task's row by other transactions.
  *
- * Claims and duties do not wait for rows.  The server's own update refuses
- * without waiting, except in a server with assertions; there the lock of the
- * row in memory, which all writers take, keeps others out between a look at
- * the row and the write (tq_tuple_lock_acquire).
+ * Claims and duties do not wait for rows.  The server's own update can refuse
+ * without waiting, except in a server with assertions.  There, the in-memory
+ * lock of the row, which all writers acquire, excludes others between a check
+ * of the row and the write (tq_tuple_lock_acquire).
  *
- * All else here looks at the row as it is on its page, or as it was when it
- * was read, so that a row which others are after is not visited again.
+ * The other functions check the row on its page, or the copy that was read, so
+ * that a row that other transactions are changing is not visited again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,8 +35,8 @@ static TM_Result row_fate(Relation rel, ItemPointer tid, bool *written);
 
 /*
  * Was another transaction, still in progress, writing or locking the row when
- * it was read?  Then there is no need to go there and lock its page, as all
- * others do who are after the same row.
+ * it was read?  Then there is no need to visit it and lock its page, as all
+ * other sessions do that want the same row.
  */
 bool
 tq_tuple_lock_was_taken(const TqTask *task)
@@ -55,15 +55,16 @@ tq_tuple_lock_was_taken(const TqTask *task)
 }
 
 /*
- * Begin to write over a row; false, and nothing is held, when another
- * transaction is changing or locking it and wait is not wanted.
+ * Begin to write a row.  Returns false, without a lock, if another transaction
+ * is changing or locking it and wait is false.
  *
- * The server's own write sees that itself, unless it is a server with
- * assertions (TQ_WRITE_CAN_REFUSE).  There, who must not wait looks first, and
- * the lock of the row keeps others from beginning between that look and the
- * write.  It is in memory only and let go of after the write; the row itself
- * tells who is changing it.  A row that this transaction has locked before
- * tells that already, and whoever waits for it there has the lock in memory.
+ * The server's own write detects that, except in a server with assertions
+ * (TQ_WRITE_CAN_REFUSE).  There, a caller that must not wait checks first, and
+ * the lock of the row keeps others from beginning between that check and the
+ * write.  It exists only in memory and is released after the write; the row
+ * itself then shows which transaction is changing it.  A row that this
+ * transaction has locked before shows that already, and a session that waits
+ * for it holds the in-memory lock.
  */
 bool
 tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait, bool *locked)
@@ -81,7 +82,9 @@ tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait, bool *locked)
 	return *locked;
 }
 
-/* Has this transaction, with its savepoints, locked or written the row? */
+/*
+ * Has this transaction, or one of its savepoints, locked or written the row?
+ */
 static bool
 is_ours(Relation rel, ItemPointer tid)
 {
@@ -111,7 +114,7 @@ is_ours(Relation rel, ItemPointer tid)
 					: TransactionIdIsCurrentTransactionId(xmax);
 }
 
-/* With a lock that no other transaction can have beside it. */
+/* With a lock that excludes those of other transactions. */
 static bool
 is_in_multixact(MultiXactId multixact, bool locked_only)
 {
@@ -149,10 +152,10 @@ tq_tuple_lock_is_taken(TqCall *call, TqTask *task)
 }
 
 /*
- * Is the row, which was pending, not to be claimed any more, or not until a
- * transaction in progress ends that is writing it?  Whoever writes a row
- * tells it when that is over; who only locks it does not, and of somebody
- * who is about to write it nothing is known yet.
+ * Is the row, which was pending, no longer claimable, or not until a
+ * transaction in progress that is writing it has ended?  A transaction that
+ * writes a row publishes its position at its end; one that only locks it does
+ * not, and one that is about to write it is not known yet.
  */
 bool
 tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid)
@@ -166,9 +169,9 @@ tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid)
 
 /*
  * Was another transaction, still in progress, writing the row when it was
- * read?  *writer is the last one that was met since the moment that learning
- * names, which is not asked about again: when it has ended meanwhile, it tells
- * what has come back after that moment.
+ * read?  *writer is the last such transaction since the moment passed with a
+ * recorded range; it is not checked again: if it has ended since, it publishes
+ * what became claimable after that moment.
  */
 bool
 tq_tuple_lock_is_writing(TupleTableSlot *slot, TransactionId *writer)
@@ -201,9 +204,9 @@ is_busy(Relation rel, ItemPointer tid)
 }
 
 /*
- * What an attempt to write the row would come to; of one that is being
- * modified, whether it is written and not just locked.  A row that is not
- * there any more counts as locked.
+ * The result that an attempt to write the row would have, and, if it is being
+ * modified, whether it is written and not just locked.  A row that no longer
+ * exists counts as locked.
  */
 static TM_Result
 row_fate(Relation rel, ItemPointer tid, bool *written)

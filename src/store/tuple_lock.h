@@ -1,6 +1,6 @@
 /*
  * tuple_lock.h
- *		Is another transaction changing the row of a task?
+ *		Locks and changes of a task's row by other transactions.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,10 +1,10 @@
 /*
  * count_note.c
- *		By how much a transaction changes the numbers of tasks of a queue.
+ *		Changes to the numbers of a queue's tasks by a transaction.
  *
- * Noted for each queue and savepoint, and added to shared memory when the
- * transaction has committed (shared/counter.c).  The room is made before a
- * task changes, so that nothing can fail between the change and its note.
+ * They are noted for each queue and savepoint, and added to shared memory
+ * after the commit (shared/counter.c).  Memory is allocated before a task
+ * changes, so that nothing can fail between the change and its note.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,14 +27,14 @@ typedef struct Delta
 	int64            live[TQ_LIVE_STATES];
 } Delta;
 
-/* In TopTransactionContext; in the order of their savepoints. */
+/* In TopTransactionContext, in the order of their savepoints. */
 static Delta *deltas = NULL;
 static int    delta_count = 0;
 static int    delta_room = 0;
 
 static Delta *delta_of(int32 queue_id);
 
-/* Make room for what one change of a task notes. */
+/* Allocate memory for the notes of one change of a task. */
 void
 tq_count_note_begin(void)
 {
@@ -43,8 +43,8 @@ tq_count_note_begin(void)
 }
 
 /*
- * A task of the queue has gone from one state to another; 0 or a finished
- * one is nowhere.
+ * A task of the queue has changed its state; 0 and final states are not
+ * counted.
  */
 void
 tq_count_note_move(int32 queue_id, int from, int to)
@@ -62,7 +62,7 @@ tq_count_note_move(int32 queue_id, int from, int to)
 		delta->live[to - TQ_STATE_FIRST]++;
 }
 
-/* By how much this transaction will change the number of such tasks. */
+/* The change of the number of such tasks by this transaction. */
 int64
 tq_count_note_sum(int32 queue_id, TqState state)
 {
@@ -106,7 +106,10 @@ tq_count_note_forget(void)
 	delta_count = 0;
 }
 
-/* Of this savepoint; made in tq_count_note_begin's room when there is none. */
+/*
+ * The entry of this savepoint, created in the memory of tq_count_note_begin if
+ * necessary.
+ */
 static Delta *
 delta_of(int32 queue_id)
 {

@@ -1,6 +1,6 @@
 /*
  * count_note.h
- *		By how much a transaction changes the numbers of tasks of a queue.
+ *		Changes to the numbers of a queue's tasks by a transaction.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,21 +1,22 @@
 /*
  * metric_note.c
- *		What a transaction counts for the metrics, until it commits.
+ *		What a transaction counts for the metrics until it commits.
  *
  * There is one set of numbers (Notes) for each queue and savepoint, whatever
- * the number of tasks.  The sets are a stack: those of a savepoint lie above
- * those of what surrounds it.  A savepoint that rolls back takes its sets
- * off; one that is released adds them to those of its parent.  At commit all
- * are added to what is in shared memory; nothing is counted before.
+ * the number of tasks.  The sets form a stack: those of a savepoint are above
+ * those of its parent.  A savepoint that rolls back removes its sets; one that
+ * is released adds them to those of its parent.  At commit all are added to
+ * shared memory; nothing is counted before.
  *
- * To find the set of a queue without walking all of them, each is in one of
- * some chains, too, in the same order: the newest first.
+ * To find the set of a queue without a scan of all of them, each set is also
+ * in one of several chains, in the same order: the newest first.
  *
- * A prepared transaction is not counted at all: what it has noted ends with
- * the session that prepared it.
+ * A prepared transaction is not counted at all: its notes end with the session
+ * that prepared it.
  *
- * Whoever counts has entered its transaction's mark (xact_mark.c), so that
- * who drops a queue can wait until all that has happened to it is told.
+ * A transaction that counts has entered its mark (xact_mark.c), so a session
+ * that drops a queue can wait until all changes of the queue have been
+ * counted.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -34,12 +35,12 @@ typedef struct Notes
 {
 	SubTransactionId subid;
 	int32            queue_id;
-	struct Notes    *below; /* in the stack, or the next spare one */
+	struct Notes    *below; /* in the stack, or next spare one */
 	struct Notes    *next;  /* in its chain */
 	TqMetricChange   change;
 } Notes;
 
-/* Enough for most transactions; others are in the top transaction's memory. */
+/* Enough for most transactions; others use the top transaction's memory. */
 static Notes first;
 static bool  first_used = false;
 
@@ -56,7 +57,7 @@ static void            add(TqMetricChange *change, int slot, int64 number);
 static void add_all(TqMetricChange *change, const TqMetricChange *more);
 static void observe(TqMetricChange *change, TqHistogram histogram, int64 span);
 
-/* Something has happened so many times. */
+/* Add a number to a metric. */
 void
 tq_metric_note_count(int32 queue_id, TqMetric metric, int64 number)
 {
@@ -67,11 +68,11 @@ tq_metric_note_count(int32 queue_id, TqMetric metric, int64 number)
 }
 
 /*
- * A task was moved.  claimed_at is when it had been claimed before; end tells
- * how the attempt ended, if it was running.
+ * A task was moved.  claimed_at is the time of its previous claim; end is the
+ * outcome of the attempt, if it was running.
  *
- * Times are of the dispatch clock, as those of claims are; created_at is of
- * the wall clock, from which it differs only after that was set back.
+ * Times are of the dispatch clock, as are those of claims; created_at is of
+ * the wall clock, which differs only after it was set back.
  */
 void
 tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
@@ -108,7 +109,7 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 		(to == TQ_STATE_PENDING || to == TQ_STATE_BLOCKED))
 		add(change, TQ_METRIC_REQUEUED + end, 1);
 
-	/* of others nobody knows how long they really ran */
+	/* it is unknown how long the others really ran */
 	executed = to == TQ_STATE_DONE || to == TQ_STATE_FILTERED ||
 			   end == TQ_END_FAILURE || end == TQ_END_TIMEOUT;
 	if (executed)
@@ -118,7 +119,7 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 		add(change, TQ_METRIC_COMPLETED, 1);
 }
 
-/* All that was noted has happened. */
+/* Add everything noted. */
 void
 tq_metric_note_commit(void)
 {
@@ -127,8 +128,8 @@ tq_metric_note_commit(void)
 }
 
 /*
- * What a savepoint has noted is now its parent's.  From above: a set that
- * stays is above all that are still to be looked at.
+ * The notes of a savepoint now belong to its parent.  From the top: a set that
+ * stays is above all those still to be processed.
  */
 void
 tq_metric_note_sub_commit(SubTransactionId mine, SubTransactionId parent)
@@ -158,7 +159,7 @@ tq_metric_note_sub_abort(SubTransactionId mine)
 		remove_notes(&top);
 }
 
-/* The transaction is over. */
+/* The transaction has ended. */
 void
 tq_metric_note_forget(void)
 {
@@ -169,7 +170,10 @@ tq_metric_note_forget(void)
 	first_used = false;
 }
 
-/* What the current savepoint notes of a queue; NULL: nothing is counted. */
+/*
+ * The notes of the current savepoint for a queue; NULL if metrics are not
+ * counted.
+ */
 static TqMetricChange *
 change_of(int32 queue_id)
 {
@@ -210,7 +214,7 @@ find(int32 queue_id, SubTransactionId subid)
 	return notes != NULL && notes->subid == subid ? notes : NULL;
 }
 
-/* An empty one. */
+/* An empty set. */
 static Notes *
 new_notes(void)
 {
@@ -230,7 +234,7 @@ new_notes(void)
 	return notes;
 }
 
-/* Take one off the stack and its chain; it can be used again. */
+/* Remove a set from the stack and its chain; it can be reused. */
 static void
 remove_notes(Notes **place)
 {

@@ -1,6 +1,6 @@
 /*
  * metric_note.h
- *		What a transaction counts for the metrics.
+ *		What a transaction counts for the metrics until it commits.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -10,7 +10,7 @@
 #include "shared/metric.h"
 #include "store/task.h"
 
-/* what has happened; queue 0: what belongs to no queue */
+/* queue 0: not of a queue */
 extern void tq_metric_note_count(int32 queue_id, TqMetric metric,
 								 int64 number);
 extern void tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,

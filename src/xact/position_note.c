@@ -1,21 +1,21 @@
 /*
  * position_note.c
- *		Where a transaction takes pending tasks away, and where it puts them.
+ *		Positions at which a transaction takes and puts pending tasks.
  *
- * Whoever changes a pending task, or makes a task pending, has to tell others
- * when it is over: at its commit that there is something to claim at the new
- * positions, at its abort, or a savepoint's, that the tasks it had taken are
- * claimable again at the old ones.  Until then others have passed these rows,
- * and may have remembered that there is nothing.
+ * A transaction that changes a pending task, or makes a task pending,
+ * publishes its positions when it has ended: at its commit that there is
+ * something to claim at the new positions, at its abort, or a savepoint's,
+ * that the tasks it had taken are claimable again at the old ones.  Until then
+ * other sessions have skipped these rows, and may have recorded dead ranges.
  *
- * So a note is made before a row is written (tq_position_note_taking): an
- * error between the write and a later note would be the end of it.  The note
- * gets the new position after the write (tq_position_note_put), or is taken
- * back when the row was not written (tq_position_note_not_taken).  Telling
- * comes after the transaction's end is visible, and cannot fail.
+ * So a note is made before a row is written (tq_position_note_taking), since
+ * an error between the write and a later note would lose it.  The note gets
+ * the new position after the write (tq_position_note_put), or is removed if
+ * the row was not written (tq_position_note_not_taken).  Positions are
+ * published after the transaction's end is visible, which cannot fail.
  *
- * A task that one transaction changes twice has two notes; at commit the
- * later one counts.
+ * A task that a transaction changes twice has two notes; at commit the later
+ * one counts.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -38,20 +38,21 @@ typedef struct Note
 {
 	SubTransactionId subid;
 	int64            task_id; /* 0 with all */
-	int32            number;  /* among the notes, in the order of making */
-	bool             taken;   /* a pending task stood at before */
-	bool             put;     /* one stands at after */
-	bool             all;     /* many were taken, who knows where */
+	int32            number;  /* order in which the notes were made */
+	bool             taken;   /* position of a pending task before */
+	bool             put;     /* position of a pending task afterwards */
+	bool             all;     /* many were taken, at unknown positions */
 	TqLanePosition   before;
 	TqLanePosition   after;
 } Note;
 
-/* In the top transaction's memory; gone with it. */
+/* In the top transaction's memory. */
 static Note *notes = NULL;
 static int   note_count = 0;
 static int   note_room = 0;
 static int   offered_count = 0; /* notes with put */
 
+static bool  is_before(const TqLanePosition *a, const TqLanePosition *b);
 static Note *add_note(void);
 static void  drop_notes(SubTransactionId from);
 static int   compare_notes(const void *a, const void *b);
@@ -78,7 +79,7 @@ tq_position_note_not_taken(const TqTask *task)
 	note_count--;
 }
 
-/* The row was written: the task stands where it says, or nowhere. */
+/* The row was written: note the task's new position, if it is pending. */
 void
 tq_position_note_put(TqTask *task)
 {
@@ -94,14 +95,14 @@ tq_position_note_put(TqTask *task)
 		note_count--;
 }
 
-/* Pending tasks were taken away by a statement. */
+/* A statement has taken pending tasks. */
 void
 tq_position_note_all_taken(void)
 {
 	add_note()->all = true;
 }
 
-/* How many times this transaction has put a task somewhere. */
+/* The number of times that this transaction has put a task somewhere. */
 int
 tq_position_note_offered(void)
 {
@@ -110,8 +111,8 @@ tq_position_note_offered(void)
 
 /*
  * The first position, or the last, at which this transaction has put a task of
- * the lane and priority; false when there is none.  It may have taken the task
- * away again.
+ * the lane and priority; false if there is none.  It may have taken the task
+ * again.
  */
 bool
 tq_position_note_first(int64 lane_id, int16 priority, bool last,
@@ -122,22 +123,19 @@ tq_position_note_first(int64 lane_id, int16 priority, bool last,
 	for (int i = 0; i < note_count; i++)
 	{
 		const TqLanePosition *after = &notes[i].after;
-		bool                  before;
 
 		if (!notes[i].put || after->lane_id != lane_id ||
 			after->priority != priority)
 			continue;
-		before = after->available_at < place->available_at ||
-				 (after->available_at == place->available_at &&
-				  after->task_id < place->task_id);
-		if (!found || before != last)
+		/* the caller's place has a value when one was found */
+		if (!found || is_before(after, place) != last)
 			*place = *after;
 		found = true;
 	}
 	return found;
 }
 
-/* What it has put can be claimed. */
+/* Publish the positions at which it has put tasks. */
 void
 tq_position_note_commit(void)
 {
@@ -162,7 +160,7 @@ tq_position_note_commit(void)
 		tell(places, count);
 }
 
-/* What it had taken can be claimed again. */
+/* Publish the positions at which it had taken tasks. */
 void
 tq_position_note_abort(void)
 {
@@ -182,13 +180,20 @@ tq_position_note_sub_abort(SubTransactionId mine)
 	drop_notes(mine);
 }
 
-/* The transaction is over. */
+/* The transaction has ended. */
 void
 tq_position_note_forget(void)
 {
 	notes = NULL;
 	note_count = 0;
 	offered_count = 0;
+}
+
+static bool
+is_before(const TqLanePosition *a, const TqLanePosition *b)
+{
+	return a->available_at < b->available_at ||
+		   (a->available_at == b->available_at && a->task_id < b->task_id);
 }
 
 static Note *
@@ -205,7 +210,7 @@ add_note(void)
 	return note;
 }
 
-/* Those of a savepoint and what is inside it, from the last one on */
+/* Drop the notes of a savepoint and its children, which begin at "from". */
 static void
 drop_notes(SubTransactionId from)
 {
@@ -235,7 +240,7 @@ drop_notes(SubTransactionId from)
 		tell_all();
 }
 
-/* By task, and the later one of a task last */
+/* By task, and the latest note of a task last */
 static int
 compare_notes(const void *a, const void *b)
 {
@@ -246,14 +251,16 @@ compare_notes(const void *a, const void *b)
 	return order != 0 ? order : tq_order_int32(&left->number, &right->number);
 }
 
-/* Has the task of a note been changed again?  Its later notes follow it. */
+/* Has the task of a note been changed again?  Its later notes follow. */
 static bool
 same_task(const Note *note, const Note *next)
 {
 	return note->task_id == next->task_id;
 }
 
-/* These can be claimed: now, or when they become due. */
+/*
+ * Publish positions at which tasks can be claimed, now or when they are due.
+ */
 static void
 tell(const TqLanePosition *places, int count)
 {
@@ -263,7 +270,7 @@ tell(const TqLanePosition *places, int count)
 	tq_notify_flag_raise_positions(places, count);
 }
 
-/* Nobody knows what can be claimed. */
+/* Publish that any position may be claimable. */
 static void
 tell_all(void)
 {

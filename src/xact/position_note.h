@@ -1,6 +1,6 @@
 /*
  * position_note.h
- *		Where a transaction takes pending tasks away, and where it puts them.
+ *		Positions at which a transaction takes and puts pending tasks.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,13 +9,13 @@
 
 #include "store/task.h"
 
-/* around each change of a live task */
+/* called around each change of a live task */
 extern void tq_position_note_taking(const TqTask *task);
 extern void tq_position_note_not_taken(const TqTask *task);
 extern void tq_position_note_put(TqTask *task);
 extern void tq_position_note_all_taken(void);
 
-/* what this transaction has put, which only it sees */
+/* tasks put by this transaction, which only it sees */
 extern int  tq_position_note_offered(void);
 extern bool tq_position_note_first(int64 lane_id, int16 priority, bool last,
 								   TqLanePosition *place);

@@ -1,30 +1,32 @@
 /*
  * xact.c
- *		What a transaction's end must do: the one place for it.
+ *		Actions at the end of a transaction: the one place for them.
  *
- * While a transaction works, it notes intents: this task runs now, that one
- * has stopped, something becomes due.  They touch shared memory when, and
- * only when, the transaction commits; intents of a savepoint that rolls
- * back are dropped.  The callbacks run where nothing may fail, so they do
- * nothing but calls that cannot.  They run when the transaction's locks have
- * been released: whoever is woken sees what was done, its own caches
- * included, and waits for nothing.
+ * While a transaction works, it notes intents: a task is running now, another
+ * one has stopped, something becomes due.  They change shared memory when, and
+ * only when, the transaction commits; intents of a savepoint that rolls back
+ * are dropped.  The callbacks run where nothing may fail, so they only call
+ * functions that cannot.  They run after the transaction's locks have been
+ * released: a woken session sees what was done, its own caches included, and
+ * does not wait for this one.
  *
- * What others may claim afterwards is noted and told by position_note.c.
+ * position_note.c notes and publishes what other sessions can claim
+ * afterwards.
  *
  * Numbers of live tasks change at commit, too, and so do metrics
- * (metric_note.c).  What a claim has reserved of a limit is given back when
- * its transaction or savepoint rolls back; what a task that ran had reserved,
- * when the commit ends its running.  A queue or worker that it has made leaves
- * no entry behind.
+ * (metric_note.c).  What a claim has reserved under a limit is undone if its
+ * transaction or savepoint rolls back; what a running task had reserved is
+ * released by the commit that ends the run.  A queue or worker created by a
+ * transaction that rolls back leaves no entry behind.
  *
  * A prepared transaction keeps no intents: its end flags running tasks as
- * incomplete and numbers as unknown, and the background worker looks
- * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED), also
- * for entries of what was ended (engine/leaked_entry.c).  One that has bound a
- * worker to its session is refused.  A transaction that has changed rows
- * behind shared memory, as a restore does, resets the same at its commit
- * (TQ_NOTE_ROWS_CHANGED), and where the queues of keys begin.
+ * incomplete and numbers as unknown, and the background worker checks them
+ * (tq_xact_prepared_ended, called after COMMIT and ROLLBACK PREPARED), and
+ * also entries of dropped objects (engine/leaked_entry.c).  PREPARE is refused
+ * if the transaction has bound a worker to its session.  A transaction that
+ * has changed rows without updating shared memory, as a restore does, resets
+ * the same state at its commit (TQ_NOTE_ROWS_CHANGED), and also the key
+ * floors.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -69,13 +71,12 @@ typedef struct Intent
 	SubTransactionId subid;
 	TqRunning        running; /* of RESERVED, RUNNING, STOPPED; task_id of
 							   * ENDED; due_at of DUE */
-	int              ended;   /* state, of STOPPED, ENDED: 0: it goes on, or
-							   * nobody knows */
+	int              ended; /* state, of STOPPED, ENDED; 0: live or unknown */
 	union
 	{
 		struct /* of RESERVED */
 		{
-			int64  taken_at; /* from a bucket; 0: not */
+			int64  taken_at; /* token of a bucket; 0: none taken */
 			uint64 queue_epoch;
 			uint64 worker_epoch;
 		};
@@ -88,18 +89,18 @@ typedef struct Intent
 	};
 } Intent;
 
-/* In the top transaction's memory; gone with it. */
+/* In the top transaction's memory. */
 static Intent *intents = NULL;
 static int     intent_count = 0;
 static int     intent_room = 0;
 
-/* The transaction has committed, and its intents are to be carried out. */
+/* The transaction has committed, and its intents must be carried out. */
 static bool armed = false;
 
-/* This transaction made a number or name that sessions keep. */
+/* This transaction assigned a number or name that sessions keep. */
 static bool session_cache_changed = false;
 
-/* What forgets them when it rolls back. */
+/* Discards them at a rollback. */
 static void (*forget_caches)(void) = NULL;
 
 static uint64 epoch = 1;
@@ -131,8 +132,8 @@ tq_xact_init(void)
 }
 
 /*
- * Before a change of a task: what is noted afterwards must not fail between
- * the change and the note, so there is room for it now.
+ * Called before a change of a task: notes made after the change must not fail,
+ * so memory for them is allocated now.
  */
 void
 tq_xact_begin(void)
@@ -142,7 +143,10 @@ tq_xact_begin(void)
 	tq_count_note_begin();
 }
 
-/* How many running tasks of the queue or worker this transaction ends. */
+/*
+ * The number of running tasks of the queue or worker that this transaction
+ * ends.
+ */
 int
 tq_xact_stopped_of(TqOwner owner, int32 id)
 {
@@ -158,7 +162,7 @@ tq_xact_stopped_of(TqOwner owner, int32 id)
 	return count;
 }
 
-/* A claim was reserved, after tq_xact_begin: it is made next. */
+/* A claim was reserved, after tq_xact_begin: the claim follows. */
 void
 tq_xact_reserved(const TqRunning *claim, int64 taken_at, uint64 queue_epoch,
 				 uint64 worker_epoch)
@@ -171,7 +175,7 @@ tq_xact_reserved(const TqRunning *claim, int64 taken_at, uint64 queue_epoch,
 	intent->worker_epoch = worker_epoch;
 }
 
-/* The claim that was reserved last was not made. */
+/* The claim reserved last was not made. */
 void
 tq_xact_not_claimed(void)
 {
@@ -180,14 +184,14 @@ tq_xact_not_claimed(void)
 	give_back(&intents[--intent_count], true);
 }
 
-/* A task was claimed, or the end of its claim was moved. */
+/* A task was claimed, or the end of its claim has moved. */
 void
 tq_xact_running(const TqRunning *running)
 {
 	add_intent(INTENT_RUNNING)->running = *running;
 }
 
-/* A task is no longer running, by that version of its row. */
+/* A task is no longer running, as of that version of its row. */
 void
 tq_xact_stopped(int64 task_id, int64 version, int32 queue_id, int32 worker_id)
 {
@@ -201,9 +205,10 @@ tq_xact_stopped(int64 task_id, int64 version, int32 queue_id, int32 worker_id)
 }
 
 /*
- * A task has finished, or is gone (0): tell whoever awaits it.  If it ran,
- * tq_xact_stopped comes before.  Or an instance of a workflow has ended: its
- * number is of the same kind, and its state one of its own.
+ * A task has finished, or was removed (0): wake the sessions that await it.
+ * If it was running, tq_xact_stopped comes before.  The same for a workflow
+ * instance that has ended: its id is from the same sequence, and its state is
+ * one of instances.
  */
 void
 tq_xact_ended(int64 id, int state)
@@ -218,7 +223,7 @@ tq_xact_ended(int64 id, int state)
 	last->ended = state;
 }
 
-/* Where the queue of a key begins, with what this transaction did. */
+/* The first position of a key queue, after the changes of this transaction. */
 void
 tq_xact_key_floor(const TqKeyFloorFound *found)
 {
@@ -231,9 +236,9 @@ tq_xact_key_floor(const TqKeyFloorFound *found)
 }
 
 /*
- * Another number after the transaction's end, and after a savepoint was
- * rolled back: what was seen of own changes, or under own locks, may not be so
- * any more.
+ * A number that changes at the transaction's end, and when a savepoint is
+ * rolled back: what was seen of own changes, or under own locks, may then be
+ * obsolete.
  */
 uint64
 tq_xact_epoch(void)
@@ -241,14 +246,14 @@ tq_xact_epoch(void)
 	return epoch;
 }
 
-/* Something becomes due at that time of the dispatch clock. */
+/* Something becomes due at a time of the dispatch clock. */
 void
 tq_xact_due(TimestampTz at)
 {
 	add_intent(INTENT_DUE)->running.due_at = at;
 }
 
-/* The same note twice in a row is kept once: many tasks of a queue make it. */
+/* A repeated note is stored once, since many tasks of a queue make it. */
 void
 tq_xact_note(TqXactNote note, int32 id)
 {
@@ -261,14 +266,14 @@ tq_xact_note(TqXactNote note, int32 id)
 	last->id = id;
 }
 
-/* Who keeps what, said at load; called where nothing may fail. */
+/* Set at load; called where nothing may fail. */
 void
 tq_xact_on_rollback(void (*forget)(void))
 {
 	forget_caches = forget;
 }
 
-/* A roll-back of this transaction makes what the session keeps wrong. */
+/* A rollback of this transaction invalidates what the session keeps. */
 void
 tq_xact_session_cache_changed(void)
 {
@@ -304,7 +309,7 @@ add_intent(IntentKind kind)
 	return intent;
 }
 
-/* What was noted last, if it is of that kind and of this savepoint. */
+/* The last intent, if it is of that kind and of this savepoint. */
 static Intent *
 last_intent(IntentKind kind)
 {
@@ -316,7 +321,7 @@ last_intent(IntentKind kind)
 	return last;
 }
 
-/* Room for more intents, at most TQ_ARRAY_FIRST. */
+/* Make room for more intents, at most TQ_ARRAY_FIRST. */
 static void
 make_room(int more)
 {
@@ -381,7 +386,7 @@ carry_out_note(TqXactNote note, int32 id)
 		case TQ_NOTE_QUEUE_GONE:
 			tq_counter_forget(TQ_OWNER_QUEUE, id);
 			tq_metric_forget(id);
-			/* those that await one of its tasks, too */
+			/* also those that await one of its tasks */
 			tq_wake_database();
 			break;
 		case TQ_NOTE_STOP_TASKS:
@@ -424,7 +429,7 @@ carry_out_note(TqXactNote note, int32 id)
 			break;
 		case TQ_NOTE_WAKE_MADE:
 			tq_wake_made();
-			/* it may be one with option notify */
+			/* the queue may have the option notify */
 			tq_worker_directory_wake();
 			break;
 		case TQ_NOTE_NOTIFY:
@@ -434,10 +439,10 @@ carry_out_note(TqXactNote note, int32 id)
 }
 
 /*
- * After a claim without an end of its own was put into the running-task
- * table.  A worker that lost its entry before may be dead, and those who took
- * its tasks back may not have seen this one; one that loses it later is seen
- * to later.
+ * After a claim without its own end was added to the running-task table.  A
+ * worker that lost its heartbeat entry before may be dead, and the reclaim of
+ * its tasks may have missed this one; if it loses the entry later the reclaim
+ * handles this task.
  */
 static void
 see_worker(int32 worker_id)
@@ -450,7 +455,7 @@ see_worker(int32 worker_id)
 	tq_worker_directory_wake();
 }
 
-/* What was reserved for a claim that has been rolled back. */
+/* Undo the reservations of a claim that has been rolled back. */
 static void
 give_back(const Intent *intent, bool of_savepoint)
 {
@@ -478,8 +483,9 @@ give_back(const Intent *intent, bool of_savepoint)
 }
 
 /*
- * A queue or worker that the transaction has made, and that may be gone, has
- * left what it had in shared memory; if it is not gone, that is made again.
+ * A queue or worker created by the transaction, which may have been rolled
+ * back: remove its entries from shared memory.  If it exists, they are created
+ * again.
  */
 static void
 forget_made(const Intent *intent)
@@ -495,7 +501,9 @@ forget_made(const Intent *intent)
 	}
 }
 
-/* A task runs no more: limits of its queue and worker let another be claimed.
+/*
+ * A task is no longer running: limits of its queue and worker may allow
+ * another claim.
  */
 static void
 wake_for_room(const TqRunning *claim)
@@ -505,7 +513,7 @@ wake_for_room(const TqRunning *claim)
 		tq_wake_worker(claim->worker_id, true);
 }
 
-/* The transaction is over, and all is told. */
+/* The transaction has ended, and everything has been published. */
 static void
 forget_all(void)
 {
@@ -518,7 +526,7 @@ forget_all(void)
 	tq_position_note_forget();
 }
 
-/* PREPARE TRANSACTION, while it can still fail. */
+/* Called by PREPARE TRANSACTION, while it can still fail. */
 static void
 refuse_bound(void)
 {
@@ -530,11 +538,11 @@ refuse_bound(void)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg(
 					 "cannot PREPARE a transaction that has bound a worker to its connection"),
-				 errhint("Register the worker in a transaction of its own.")));
+				 errhint("Register the worker in a separate transaction.")));
 	}
 }
 
-/* Before the commit can be seen. */
+/* Called before the commit is visible. */
 static void
 forget_worker_counts(void)
 {
@@ -546,7 +554,7 @@ forget_worker_counts(void)
 	}
 }
 
-/* What this transaction has made, and what the session keeps of it. */
+/* Forget numbers that this transaction has assigned, and the session keeps. */
 static void
 forget_numbers(void)
 {
@@ -579,7 +587,7 @@ at_end(XactEvent event, void *arg)
 			forget_numbers();
 			break;
 		case XACT_EVENT_PREPARE:
-			/* another session may roll back, and nobody tells this one */
+			/* another session may roll back, without notice to this one */
 			for (int i = 0; i < intent_count; i++)
 				forget_made(&intents[i]);
 			forget_numbers();
@@ -588,13 +596,13 @@ at_end(XactEvent event, void *arg)
 			refuse_bound();
 			return;
 		default:
-			return; /* before the end, or a parallel worker */
+			return; /* before the end, or in a parallel worker */
 	}
 	forget_all();
 	session_cache_changed = false;
 }
 
-/* The locks of a transaction that has committed are released. */
+/* The locks of a committed transaction have been released. */
 static void
 at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		   void *arg)
@@ -603,7 +611,7 @@ at_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		return;
 	armed = false;
 	tq_count_note_commit();
-	/* before carry_out: a queue that was dropped is forgotten there */
+	/* before carry_out, which forgets dropped queues */
 	tq_metric_note_commit();
 	for (int i = 0; i < intent_count; i++)
 		carry_out(&intents[i]);

@@ -1,6 +1,6 @@
 /*
  * xact.h
- *		What a transaction's end must do.
+ *		Actions at the end of a transaction.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,31 +13,30 @@
 #include "shared/key_floor.h"
 #include "shared/running.h"
 
-/* What a commit tells that needs no more than the id of a queue or worker. */
+/* Notes for the commit that need only the id of a queue or worker. */
 typedef enum TqXactNote
 {
 	/* with the id of a queue */
-	TQ_NOTE_QUEUE_MADE, /* it was made: gone when this is rolled back */
+	TQ_NOTE_QUEUE_MADE, /* created: removed if this is rolled back */
 	TQ_NOTE_QUEUE_GONE, /* it was dropped */
-	TQ_NOTE_WAKE_QUEUE, /* it has changed, or with 0 all have: waiters look */
-	TQ_NOTE_NOTIFY, /* with option notify: a limit lets another be claimed */
+	TQ_NOTE_WAKE_QUEUE, /* changed, or with 0 all have: waiters check */
+	TQ_NOTE_NOTIFY,     /* option notify: a limit allows another claim */
 
 	/* with the id of a worker */
 	TQ_NOTE_STOP_TASKS,           /* its next heartbeat has tasks to stop */
-	TQ_NOTE_WORKER_MADE,          /* it was registered: the same as a queue */
-	TQ_NOTE_WORKER_GONE,          /* it was declared dead or has left */
-	TQ_NOTE_WAKE_WORKER,          /* it has changed: its waiting claims look */
-	TQ_NOTE_WORKER_COUNT_UNKNOWN, /* its running tasks are to be counted anew,
-								   * from before the commit can be seen */
+	TQ_NOTE_WORKER_MADE,          /* registered: the same as for a queue */
+	TQ_NOTE_WORKER_GONE,          /* declared dead or deregistered */
+	TQ_NOTE_WAKE_WORKER,          /* changed: its waiting claims check */
+	TQ_NOTE_WORKER_COUNT_UNKNOWN, /* recount its tasks, from before
+								   * the commit is visible */
 
 	/* with 0 */
-	TQ_NOTE_ORPHANS, /* workers were declared dead: take back their tasks */
-	TQ_NOTE_RESCAN,  /* running tasks may end at other times than noted */
-	TQ_NOTE_ROWS_CHANGED, /* rows of tasks came by other means than calls */
-	TQ_NOTE_WAKE_MADE,    /* a queue or lane was made: some may wait for it */
+	TQ_NOTE_ORPHANS,      /* workers were declared dead: reclaim their tasks */
+	TQ_NOTE_RESCAN,       /* running tasks may end at other times than noted */
+	TQ_NOTE_ROWS_CHANGED, /* rows of tasks were changed other than by calls */
+	TQ_NOTE_WAKE_MADE,    /* a queue or lane was created */
 	TQ_NOTE_BOUND,        /* a worker is bound to this session: no PREPARE */
-	TQ_NOTE_VISIT         /* the launcher sees whether this database wants a
-						* background worker */
+	TQ_NOTE_VISIT         /* the launcher checks this database */
 } TqXactNote;
 
 extern void   tq_xact_begin(void);

@@ -20,7 +20,7 @@
 #include "shared/counter.h"
 #include "xact/xact_mark.h"
 
-/* The transaction's number and instance, entered before its first change. */
+/* The transaction's XID and instance, entered before its first change. */
 static TransactionId entered_xid = InvalidTransactionId;
 static uint64        entered_instance = 0;
 
@@ -33,7 +33,9 @@ tq_xact_mark_enter(void)
 	entered_instance = tq_counter_enter(entered_xid);
 }
 
-/* The transaction is over, and all is told; cannot fail. */
+/*
+ * The transaction has ended, and everything has been published; cannot fail.
+ */
 void
 tq_xact_mark_leave(void)
 {
@@ -48,7 +50,7 @@ tq_xact_mark_xid(void)
 	return entered_xid;
 }
 
-/* Of shared memory, when it was entered. */
+/* The instance of shared memory when the mark was entered. */
 uint64
 tq_xact_mark_instance(void)
 {

@@ -46,7 +46,7 @@ register_worker(void)
 	next_beat = now_us() + heartbeat_ms * 1000;
 }
 
-/* True when we are registered again, hence hold nothing any more. */
+/* True after a new registration, which holds no tasks. */
 bool
 beat_if_due(void)
 {
@@ -105,7 +105,7 @@ complete(const Task *task, End end)
 	return complete_so(task, end, false);
 }
 
-/* The same, after it was done and undone by a savepoint. */
+/* The same, after it was done and rolled back to a savepoint. */
 Outcome
 complete_after_undo(const Task *task)
 {
@@ -189,8 +189,8 @@ checkpoint(const Task *task)
 }
 
 /*
- * One step on a task that we hold, or that somebody else may hold meanwhile.
- * what: the words of the log; sql: the call.
+ * One step on a task that this worker holds, or that another one may hold by
+ * now. what: the words of the log; sql: the call.
  */
 static Outcome
 step(const Task *task, End end, bool effect, bool undo, const char *what,
@@ -218,7 +218,7 @@ step(const Task *task, End end, bool effect, bool undo, const char *what,
 	if (outcome == OK)
 		outcome = run(NULL, "SELECT %s", sql);
 	outcome = tx_end(end, outcome);
-	/* not ended, and not taken from us: a registered worker would keep it */
+	/* not ended, and not reclaimed: a registered worker would keep it */
 	if (outcome != OK && strcmp(code, "TQ001") != 0 &&
 		strcmp(code, "TQ010") != 0 && strcmp(code, "rollback") != 0)
 		need_register |= registers;

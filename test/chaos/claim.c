@@ -12,7 +12,7 @@
 
 #define LONG_WAIT_MS 25000 /* of one who sleeps */
 
-/* Of the steps that the last claim found: results of parents, and payload */
+/* For the steps of the last claim: results of parents, and payload */
 static char notes[16 * TEXT];
 static int  notes_length = 0;
 
@@ -53,7 +53,7 @@ read_claim(PGresult *res, const char *queue, char *words, size_t size,
 		tasks[i].token = atoll(PQgetvalue(res, i, 1));
 		snprintf(tasks[i].key, sizeof(tasks[0].key), "%s",
 				 PQgetvalue(res, i, 5));
-		/* of no use for a step, which no change may delete */
+		/* not for a step, which no change may delete */
 		tasks[i].version = is_step(&tasks[i]) ? 0
 											  : atoll(PQgetvalue(res, i, 7));
 		snprintf(tasks[i].queue, sizeof(tasks[0].queue), "%s",
@@ -63,7 +63,7 @@ read_claim(PGresult *res, const char *queue, char *words, size_t size,
 	return tasks == NULL ? 0 : count;
 }
 
-/* Only of what is not too large, and was told */
+/* Only what is not too large, and was returned */
 static void
 take_note(PGresult *res, int i)
 {
@@ -107,7 +107,7 @@ begin_claim(const char *queue, int want, int lease_ms, int wait_ms, End end,
 }
 
 /*
- * Claims that are rolled back are told under "void": they were held for a
+ * Claims that are rolled back are logged under "void": they were held for a
  * moment, and never happened.
  */
 void
@@ -123,7 +123,7 @@ end_claim(long op, Outcome outcome, const char *words, const char *dropped)
 	note_claim(outcome);
 }
 
-/* What a claim that failed tells a registered worker. */
+/* What a failed claim means for a registered worker. */
 static void
 note_claim(Outcome outcome)
 {
@@ -183,8 +183,8 @@ claim(Task *tasks)
 }
 
 /*
- * Sleep until there is something: in a claim, in a claim from all queues, or,
- * if the worker is bound, in taskq_wait.
+ * Sleep until there is a task: in a claim, in a claim from all queues, or, if
+ * the worker is bound, in taskq_wait.
  */
 int
 sleep_and_claim(Task *tasks)
@@ -286,7 +286,7 @@ run_claim(PGresult **res, const char *queue, int want, int lease_ms,
 			   how);
 }
 
-/* CALL taskq_wait: is there something? */
+/* CALL taskq_wait: is there a task? */
 static bool
 wait_ready(const char *queue, int wait_ms)
 {

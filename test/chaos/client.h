@@ -2,9 +2,9 @@
  * client.h
  *		What the files of the client share.
  *
- * main.c reads what the process is to be and runs it: a producer, a caller,
- * a grouper, a starter or an attendant of workflows, a worker, a sleeper, or a
- * session that holds a snapshot.  produce.c, group.c, flow.c and work.c draw
+ * main.c reads the role of the process and runs it: a producer, a caller, a
+ * grouper, a starter or an attendant of workflows, a worker, a sleeper, or a
+ * session that holds a snapshot. produce.c, group.c, flow.c and work.c draw
  * what is done; calls.c and lists.c make the calls of a worker, claim.c claims
  * and waits; connect.c has the connection and transactions, log.c time, chance
  * and the log.
@@ -30,7 +30,7 @@ typedef enum
 	UNKNOWN
 } Outcome;
 
-/* How the transaction of an operation is to end. */
+/* How the transaction of an operation shall end. */
 typedef enum
 {
 	END_AUTO, /* one call that commits by itself */
@@ -55,7 +55,7 @@ typedef struct Task
 	char    key[64]; /* of a step: w, its instance, a slash and its name */
 } Task;
 
-/* main.c: what we were told to be */
+/* main.c: the role of this process */
 extern const char    *name;
 extern const char    *conninfo;
 extern const char    *control_dir;
@@ -123,13 +123,13 @@ extern Outcome release(const Task *task);
 extern Outcome extend(const Task *task);
 extern Outcome checkpoint(const Task *task);
 
-/* lists.c: about several tasks at once; false where nothing was ended */
+/* lists.c: about several tasks; false if nothing was ended */
 extern bool complete_many(const Task *tasks, int count);
 extern bool decide_many(const Task *tasks, int count);
 extern bool complete_and_claim(Task *tasks, int *count);
 extern void extend_many(const Task *tasks, int count);
 
-/* claim.c: what is asked of it, and what it found */
+/* claim.c: its arguments, and its result */
 #define CLAIMED                                                               \
 	"task_id, token, attempt, max_attempts, priority,"                        \
 	" coalesce('w' || workflow_id || '/' || step, payload->>'key'), queue"

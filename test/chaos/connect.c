@@ -28,7 +28,7 @@ static void    ignore_notice(void *arg, const char *message);
 static void    roll_back(void);
 static Outcome end_prepared(const char *how, long gid);
 
-/* Connect to whichever server takes writes, for as long as RECONNECT_MS. */
+/* Connect to the server that takes writes, within RECONNECT_MS. */
 void
 ensure_connection(void)
 {
@@ -43,7 +43,7 @@ ensure_connection(void)
 		if (!conn_lost)
 		{
 			PQsetNoticeProcessor(conn, ignore_notice, NULL);
-			/* what was bound to the former one is dead, or about to be */
+			/* workers that were bound to the former one are dead, or soon will be */
 			if (bound)
 			{
 				end_op(begin_op("connect"), OK, "-");
@@ -67,8 +67,8 @@ disconnect(void)
 }
 
 /*
- * Run one statement.  UNKNOWN when the connection was lost: code "lost".  A
- * server that goes away may still say so, with a class 57P.
+ * Run one statement. UNKNOWN if the connection was lost: code "lost". A server
+ * that shuts down may still report it, with a class 57P.
  */
 Outcome
 run(PGresult **result, const char *format, ...)
@@ -113,8 +113,8 @@ tx_begin(End end)
 }
 
 /*
- * End the transaction as was meant if all went well, else roll it back.  Only
- * an answer that is missing to what commits leaves the outcome unknown.
+ * End the transaction as planned if all went well, otherwise roll it back. Only
+ * a missing answer to a commit leaves the outcome unknown.
  */
 Outcome
 tx_end(End end, Outcome outcome)
@@ -153,8 +153,8 @@ roll_back(void)
 }
 
 /*
- * Prepare, and end what was prepared.  The saboteur ends what it finds, in
- * the same way: then our own word fails, and it may be done.
+ * Prepare, and end what was prepared. The saboteur ends what it finds, in the
+ * same way: then this call fails, and it may be done.
  */
 static Outcome
 end_prepared(const char *how, long gid)

@@ -1,15 +1,15 @@
 /*
  * flow.c
- *		Workflows: who starts them, who attends to them, what steps return.
+ *		Workflows: starters, attendants, and what steps return.
  *
- * A starter starts instances of the templates that it is told, each with a
- * row in the outbox, and gives some of them their signal at once.  An
- * attendant gives signals to steps that wait for one, cancels instances, and
- * retries or resolves steps that are dead.  Repairs are one process's, and
- * never in a transaction that is prepared: so it never meets its own.
+ * A starter starts instances of the templates in its arguments, each with a row
+ * in the outbox, and gives some of them their signal immediately. An attendant
+ * sends signals to steps that wait for one, cancels instances, and retries or
+ * resolves dead steps. One process does all repairs, and never in a transaction
+ * that is prepared: so it never meets its own.
  *
- * The input of an instance has its name ("key"), that of the instance inside
- * of it, and a number that conditions ask for.
+ * The input of an instance has its name ("key"), that of its inner instance,
+ * and a number for conditions.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -146,7 +146,7 @@ draw_start(Start *start)
 	start->end = draw_end();
 }
 
-/* A key of its own, or one that a live instance may have */
+/* A new key, or one that a live instance may have */
 static void
 draw_key(Start *start)
 {

@@ -3,8 +3,8 @@
  *		Groups of two parts, whose tasks wait for each other.
  *
  * Two processes make the groups 1, 2, 3 ..., each its own part of every group,
- * suspended, with a key of its own; and each then lets the group go on, which
- * succeeds for the one who comes last.  At the end both have made as many.
+ * suspended, with a key of its own; and each then calls taskq_junction for the
+ * group, which succeeds for the later one. At the end both have made as many.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -44,7 +44,7 @@ other(void)
 	return strcmp(name, "g1") == 0 ? "g2" : "g1";
 }
 
-/* The last group of which somebody has made his part */
+/* The last group of which one process has made its part */
 static long
 last_group(const char *who)
 {
@@ -65,7 +65,7 @@ last_group(const char *who)
 	}
 }
 
-/* Until it is known to be there: its reference keeps it from coming twice. */
+/* Until it is known to exist: its reference prevents a second one. */
 static void
 make_part(long n)
 {
@@ -96,7 +96,7 @@ make_part(long n)
 	} while (outcome != OK && !told_to("stop"));
 }
 
-/* Until it is known what came of it */
+/* Until the outcome is known */
 static void
 go_on(long n)
 {

@@ -2,10 +2,10 @@
  * lists.c
  *		Calls of a worker about several tasks at once.
  *
- * In the log each task of such a call is an operation of its own, as if it
- * had been ended alone at that time (many=1).  The effects of completions
- * are written in the transaction of the call: before it where the call does
- * all or nothing, else for those tasks of which it says that it did them.
+ * In the log each task of such a call is an operation of its own, as if it had
+ * been ended alone at that time (many=1). The effects of completions are
+ * written in the transaction of the call: before it if the call does all or
+ * nothing, otherwise for those tasks that it reports as done.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -106,7 +106,7 @@ decide_many(const Task *tasks, int count)
 	return end_list(&list, tx_end(END_COMMIT, outcome), res);
 }
 
-/* Complete these, and get others in their place. */
+/* Complete these, and claim others. */
 bool
 complete_and_claim(Task *tasks, int *count)
 {
@@ -282,8 +282,8 @@ begin_list(List *list, bool effect, End end)
 }
 
 /*
- * What became of each task, from rows of ok and error_code.  False: nothing
- * was ended, or it is not known, and we may hold them all still.
+ * The result of each task, from rows of ok and error_code. False: nothing was
+ * ended, or it is not known, and the worker may still hold them all.
  */
 static bool
 end_list(const List *list, Outcome outcome, PGresult *res)

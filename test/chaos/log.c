@@ -8,14 +8,14 @@
  *		B number t0 operation name=value ...
  *		E number t1 ok|fail|unknown name=value ...
  *
- * Beside them stand notes (claim.c): what a claim told of its steps.
+ * Notes are written between them (claim.c): what a claim returned for its
+ * steps.
  *
- * Times are microseconds of the monotonic clock.  An operation is a
- * transaction, or one call that commits by itself; of a call on a list there
- * is an operation for each task.  "fail" means that it surely did not happen:
- * the server refused it, or it was rolled back, or the connection was lost
- * before its commit was sent.  "unknown": lost later.  The checker judges by
- * these logs.
+ * Times are microseconds of the monotonic clock. An operation is a transaction,
+ * or one call that commits by itself; for a call on a list there is an
+ * operation for each task. "fail" means that it certainly did not happen: the
+ * server refused it, or it was rolled back, or the connection was lost before
+ * its commit was sent. "unknown": lost later. The checker uses these logs.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -83,7 +83,7 @@ percent(int n)
 	return draw(100) < n;
 }
 
-/* The saboteur tells by files. */
+/* The saboteur uses files as signals. */
 bool
 told_to(const char *what)
 {

@@ -70,7 +70,7 @@ die(const char *what, const char *why)
 	exit(1);
 }
 
-/* Nothing of this test outlives it. */
+/* End with the test. */
 void
 check_parent(void)
 {
@@ -146,7 +146,7 @@ split(char *text, Words *words)
 }
 
 /*
- * A session that keeps an old snapshot for so many seconds; another one when
+ * A session that keeps an old snapshot for that many seconds; another one when
  * the server has ended it.
  */
 static void

@@ -126,8 +126,8 @@ submit(void)
 }
 
 /*
- * Before a silence: when what was delayed has come, one task for each tag, by
- * itself.  Nothing else wakes those who sleep.
+ * Before a silence: when delayed tasks have come, one task for each tag, by
+ * itself. Nothing else wakes the sleepers.
  */
 static void
 submit_last(void)
@@ -150,7 +150,7 @@ submit_last(void)
 	}
 }
 
-/* One plain task, committed at once. */
+/* One plain task, committed immediately. */
 static void
 single_submission(Submission *sub, const char *queue, const char *tags)
 {
@@ -218,7 +218,7 @@ draw_submission(Submission *sub)
 		sub->deadline_ms = 200 + draw(1000);
 	if (percent(15))
 		sub->max_attempts = 1 + draw(4);
-	/* those who sleep have one tag each, and the same for all in "stack" */
+	/* sleepers have one tag each, and the same for all in "stack" */
 	if (is_awaited(sub->queue))
 		sub->tags = percent(60)                        ? ""
 					: strcmp(sub->queue, "stack") == 0 ? "a"
@@ -249,14 +249,14 @@ draw_reference(Submission *sub)
 		snprintf(sub->reference, sizeof(sub->reference), "%s", sub->key[0]);
 	else if (percent(60) && reference_count > 0)
 	{
-		/* one that may be taken still */
+		/* one that may still be taken */
 		old = (reference_count - 1 - draw(4) + OLD_REFERENCES) %
 			  OLD_REFERENCES;
 		if (old_reference[old][0] == '\0')
 			return;
 		snprintf(sub->reference, sizeof(sub->reference), "%s",
 				 old_reference[old]);
-		/* who sleeps there may not have these tags */
+		/* sleepers there may not have these tags */
 		if (strcmp(sub->queue, old_reference_queue[old]) != 0)
 			sub->tags = "";
 		sub->queue = old_reference_queue[old];
@@ -266,7 +266,7 @@ draw_reference(Submission *sub)
 	}
 }
 
-/* How a transaction ends that makes something */
+/* How a transaction with a submit ends */
 End
 draw_end(void)
 {
@@ -278,7 +278,7 @@ draw_end(void)
 					: END_PREPARED_ROLLBACK;
 }
 
-/* Do those who work there sleep until there is something? */
+/* Do the workers of that queue sleep until there is a task? */
 static bool
 is_awaited(const char *queue)
 {
@@ -311,8 +311,8 @@ submit_dropped(Submission *sub)
 }
 
 /*
- * Submit the keys from first on, each with its row in the outbox.  A task
- * that was there already (on_conflict) gets none.
+ * Submit the keys from first on, each with its row in the outbox. A task that
+ * existed already (on_conflict) gets none.
  */
 static Outcome
 submit_keys(Submission *sub, int first, int count)
@@ -465,7 +465,7 @@ settings_of(const Submission *sub, char *text, size_t size)
 				 sub->conflict);
 }
 
-/* The id under which we know that reference, 0 if we do not. */
+/* The id under which that reference is known, or 0. */
 static int64_t
 known_id(const char *reference)
 {
@@ -478,8 +478,8 @@ known_id(const char *reference)
 }
 
 /*
- * Remember under which id a reference is known.  After an unknown outcome
- * somebody may have it whom we do not know: then it is used no more.
+ * Remember under which id a reference is known. After an unknown outcome an
+ * unknown task may have it: then it is no longer used.
  */
 static void
 note_reference(const Submission *sub, Outcome outcome)
@@ -501,7 +501,7 @@ note_reference(const Submission *sub, Outcome outcome)
 	if (i == OLD_REFERENCES)
 		i = reference_count++ % OLD_REFERENCES;
 	snprintf(old_reference[i], sizeof(old_reference[0]), "%s", sub->reference);
-	/* it may be the very name that stands there */
+	/* it may be the same name */
 	if (sub->queue != old_reference_queue[i])
 		snprintf(old_reference_queue[i], sizeof(old_reference_queue[0]), "%s",
 				 sub->queue);

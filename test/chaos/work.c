@@ -2,8 +2,8 @@
  * work.c
  *		What a worker does with its tasks, at random.
  *
- * A worker looks for tasks again and again; a sleeper sleeps in the server
- * until there are some, and is the only one to look at its queues.
+ * A worker claims again and again; a sleeper sleeps in the server until there
+ * are tasks, and is the only one to claim from its queues.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -84,8 +84,8 @@ do_tasks(Task *tasks, int count, bool *die_now)
 }
 
 /*
- * All in one call; false when they, or those that came in their place, are
- * still to be done.
+ * All in one call; false if they, or those that replaced them, are still to be
+ * done.
  */
 static bool
 do_together(Task *tasks, int *count)
@@ -113,7 +113,7 @@ do_task(const Task *task, bool *die_now)
 		return;
 	}
 	take_time(task);
-	/* not in another version than the one that we know */
+	/* not in another version than the known one */
 	if (task->version == 0 && percent(6))
 		extend(task);
 	if (task->version == 0 && percent(3))
@@ -142,7 +142,7 @@ end_task(const Task *task, bool *die_now)
 
 	if (n < 20)
 	{
-		/* undone: the task is still ours */
+		/* rolled back: the task is still held */
 		if (complete(task, END_ROLLBACK) != FAIL)
 			return;
 		complete(task, END_COMMIT);
@@ -185,7 +185,7 @@ end_task(const Task *task, bool *die_now)
 	}
 }
 
-/* Work, with heartbeats if we are to send any. */
+/* Work, with heartbeats if the worker sends any. */
 static void
 work_ms(int ms, bool with_heartbeats)
 {
@@ -207,7 +207,7 @@ remember_task(const Task *task)
 	old_tasks[old_count++ % OLD_TASKS] = *task;
 }
 
-/* An answer for a task that we let go or lost: it must not count twice. */
+/* An answer for a task that was released or lost: it must not count twice. */
 static void
 answer_late(void)
 {

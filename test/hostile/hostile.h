@@ -28,7 +28,7 @@ typedef struct Type
 {
 	const char  *name; /* as format_type tells it */
 	const char  *sql;  /* qualified, for casts */
-	const char  *good; /* an expression that harms nobody */
+	const char  *good; /* a harmless expression */
 	const Value *values;
 	int          count;
 } Type;
@@ -109,7 +109,7 @@ typedef struct Outcome
 	char  *answer; /* without times, and ids relative; to be freed */
 } Outcome;
 
-/* What the settings of a session let happen besides. */
+/* What else the settings of a session allow. */
 typedef struct Allowance
 {
 	bool read_only;

@@ -1,9 +1,9 @@
 /*
  * watch.c
- *		Has anything changed?  A second session looks at all tables of the
- *		extension, at what is in memory, and at the canaries.
+ *		Has anything changed?  A second session reads all tables of the
+ *		extension, the shared memory, and the canaries.
  *
- * It looks after some dozens of calls; when something has changed, these calls
+ * It checks after some dozens of calls; if something has changed, these calls
  * are made again one by one to find the one that did it.
  *
  * Copyright (c) 2026, the taskq developers
@@ -162,7 +162,7 @@ difference(const char *before, const char *after)
 	return text;
 }
 
-/* Make the calls once more, a few times each, and look after each. */
+/* Make the calls again, a few times each, and check after each of them. */
 static void
 search(void)
 {

@@ -15,7 +15,7 @@ numbers() {
 none 'no number of a state or reason in sql/parts' \
 	"$(find sql/parts -name '*.sql' | sort | numbers)"
 none 'no number of a state or reason in C' "$(c_files | numbers)"
-none 'enums and statements of C take the codes of their names' "$(
+none 'enums and statements of C use the named codes' "$(
 	perl -0777 -ne '
 		while (/^#define TQ_SQL_(\w+)\s+(?:\\\n\s+)?CppAsString2\((\w+)\)/gm) {
 			print "TQ_SQL_$1 is $2\n" if $2 ne "TQ_CODE_$1";

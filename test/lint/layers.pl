@@ -41,12 +41,12 @@ my %LIMIT = (
 	sharing  => 2,        # C files that may share a larger one
 );
 
-# Folders whose files tell by their signatures what they share.
+# Folders whose files show by their signatures what they share.
 my %SHARES_LITTLE = map { $_ => 1 } qw(flow/run flow/advance);
 
 # Files whose functions are named after what they are about.
 my %FREE_NAMES = ('base/types' => 1);
-# What the server looks for
+# What the server looks up
 my $SERVERS_NAME = qr/^(?:taskq_\w+|_PG_init|_PG_fini)$/;
 
 my $root = shift // '.';

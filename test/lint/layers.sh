@@ -11,14 +11,14 @@ path          headers of the project are named with their folder
 compat        every C file includes base/compat.h first
 include       no file includes a header of a higher layer
 call          no file calls a function of a higher layer
-include_ring  files of a folder do not include each other in a ring
-call_ring     files of a folder do not call each other in a ring
-twice         no two files have one name
+include_ring  files of a folder do not include each other in a cycle
+call_ring     files of a folder do not call each other in a cycle
+twice         no two files have the same name
 header        what is extern is declared in the header of its own file
 name          what is extern begins with tq_ and the name of its file or family
 static        what is extern is used in another file
 unused        every header is included by a file that is not its own
-nothing       no file includes a header of which it uses nothing
+nothing       every file uses something of each header that it includes
 many_files    no folder has more than 50 files
 long_file     no C file has more than 750 lines
 long_function no function has more than 95 lines
@@ -35,12 +35,12 @@ places() { printf '%s\n' "$2" | sed -n "s/^$1	//p"; }
 while read -r rule words; do
 	[ -z "$rule" ] || none "$words" "$(places "$rule" "$findings")"
 done <<<"$rules"
-none 'nothing else is said' "$(
+none 'there is no other finding' "$(
 	while IFS=$'\t' read -r rule place; do
 		[ -z "$rule" ] || grep -q "^$rule " <<<"$rules" || echo "$rule $place"
 	done <<<"$findings")"
 
-# --- the lint can fail: a small house, with one fault at a time
+# --- the lint can fail: a small source tree, with one fault at a time
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 
@@ -68,8 +68,8 @@ function_of() { printf 'void\n%s(void)\n{\n\t%s();\n}\n' "$1" "$2"; }
 # lines N: as many
 lines() { seq -f '	x = %.0f;' "$1"; }
 
-# The house without a fault: low <- high <- taskq, and beside high its family
-sound_house() {
+# The tree without a fault: low <- high <- taskq, and beside high its family
+sound_tree() {
 	rm -rf "$planted/src"
 	put src/base/compat.h <<<'#include "postgres.h"'
 	put src/base/low.h <<<'typedef enum {TQ_LOW, TQ_HIGH} TqLow;
@@ -84,17 +84,17 @@ extern TqLow tq_high_look(void);'
 	function_of _PG_init tq_high_say | put_c taskq.c xact/high_text.h
 }
 
-# noticed RULE: in the house as it is now; and no other rule is broken
+# noticed RULE: in the tree as it is now; and no other rule is broken
 noticed() {
 	local said rule=$1
 	said=$(perl test/lint/layers.pl "$planted" 2>&1 | cut -f1 | sort -u | tr '\n' ' ')
 	none "noticed: $(sed -n "s/^$rule  *//p" <<<"$rules")" \
 		"$([ "$said" = "$rule " ] || echo "said: $said")"
-	sound_house
+	sound_tree
 }
 
-sound_house
-none 'passed: a house without a fault' "$(perl test/lint/layers.pl "$planted" 2>&1)"
+sound_tree
+none 'passed: a tree without a fault' "$(perl test/lint/layers.pl "$planted" 2>&1)"
 
 put_c other/any.c <<<'static int x;'
 noticed folder

@@ -1,9 +1,10 @@
 # mutants: each of them applies, and compiles.
 #
 # Only what a patch changes is compiled, and only as far as the compiler checks
-# it: the C files that it touches, and some of those that include a header that it
-# touches.  What every file includes first is compiled once for all.  A call of a
-# function that is gone is an error: the library would be built, and not loaded.
+# it: the C files that it changes, and some of those that include a header that
+# it changes. What every file includes first is compiled once for all. A call of
+# a function that does not exist is an error: the library would be built, and
+# not loaded.
 . test/run/tap.sh
 
 WORKERS=2
@@ -31,7 +32,7 @@ say() { printf '%s\n' "$*"; }
 
 precompile() { "${CC[@]}" -x c-header $FIRST -o $FIRST.gch; }
 
-# compile PATCH: what is wrong with it; it has been applied
+# compile PATCH: prints what is wrong with it; it has been applied
 compile() {
 	local file unit
 	for file in $(touched "$1"); do

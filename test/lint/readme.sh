@@ -63,6 +63,14 @@ none 'every heading that a page links to exists' "$(
 		done
 	done)"
 
+none 'doc/README.md lists every page of doc' "$(
+	find doc -name '*.md' ! -path doc/README.md | while read -r page; do
+		links doc/README.md | sed 's/#.*//' | grep -qxF -e "${page#doc/}" || echo "$page"
+	done)"
+none 'README.md has at most 150 lines, and a guide at most 600' "$(
+	wc -l README.md doc/guides/*.md |
+		awk '$2 == "README.md" && $1 > 150 || $2 ~ /^doc/ && $1 > 600 {print $2 ": " $1}')"
+
 # the rows of the tables of src/README.md: "folder/file"
 listed() {
 	awk '/^## / {folder = $2 "/"} /^(\| )?`[a-z_]+\.[ch]`/ {
@@ -74,13 +82,17 @@ none 'src/README.md lists every file of src, or the C file of its header' "$(
 	c_files | while read -r file; do
 		printf '%s\n' "$listed" | grep -qxF -e "$file" -e "${file%.h}.c" || echo "$file"
 	done)"
-none 'src/README.md lists no file twice, and none that is gone' "$(
+none 'src/README.md lists no file twice, and only existing files' "$(
 	listed | sort | uniq -d
 	listed | while read -r file; do [ -e "$file" ] || echo "$file"; done)"
 
-none 'every path that doc/testing.md names in back quotes exists' "$(
-	grep -oE '`(test|expected|doc|src|bench|examples)(/[a-z0-9_./]+)?`' doc/testing.md | tr -d '`' |
-		sort -u | while read -r path; do [ -e "$path" ] || echo "$path"; done)"
+# A word in capitals stands for any name: test/sql/NAME.sql
+none 'every path that a page names in back quotes exists' "$(
+	for page in $pages; do
+		grep -oE '`(bench|demo|doc|examples|expected|sql|src|test)(/[A-Za-z0-9_./-]+)?`' "$page" |
+			tr -d '`' | grep -vE '(^|[/_])(AREA|NAME|NN)([._/]|$)|^bench/results$' | sort -u |
+			while read -r path; do [ -e "$path" ] || echo "$page: $path"; done
+	done)"
 none 'every variable that doc/testing.md names is read by the harness' "$(
 	sed -n '/^| variable |/,/^$/s/^| \(`[^|]*\) |.*/\1/p' doc/testing.md | grep -oE '[A-Z][A-Z_]+' |
 		while read -r name; do
@@ -89,13 +101,11 @@ none 'every variable that doc/testing.md names is read by the harness' "$(
 
 # the names in the list of checks of taskq_health(), in its order
 checks=$(sed -n '/^} checks\[\] = /,/;$/s/.*{"\([a-z_]*\)", .*/\1/p' src/diag/health.c)
-none 'doc/runbook.md has an entry for each check of taskq_health, in its order' "$(
-	diff <(printf '%s\n' "$checks") \
-		<(awk '/^## / {entries = $0 == "## Health checks"} entries' doc/runbook.md |
-			sed -n 's/^### //p'))"
+none 'doc/operate/health_checks.md has an entry for each check of taskq_health, in its order' "$(
+	diff <(printf '%s\n' "$checks") <(sed -n 's/^### //p' doc/operate/health_checks.md))"
 none 'the reference lists each check of taskq_health, in its order' "$(
 	diff <(printf '%s\n' "$checks") \
-		<(sed -n '/^| check_name |/,/^$/p' doc/reference.md | tail -n +3 |
+		<(sed -n '/^| check_name |/,/^$/p' doc/reference/administration.md | tail -n +3 |
 			sed -n 's/^| \([a-z_, ]*\) |.*/\1/p' | sed 's/, /\n/g'))"
 
 sources=$(find src sql -type f)

@@ -3,7 +3,7 @@
 
 parts=$(find sql/parts -name '*.sql' | sort)
 
-# The statements that make functions and procedures, a line each, with the
+# The statements that create functions and procedures, a line each, with the
 # bodies cut out: "file: text"
 functions() {
 	local file
@@ -66,7 +66,7 @@ none 'SECURITY DEFINER only for functions that the part on grants names' "$(
 none 'functions in C have neither SECURITY DEFINER nor SET' "$(
 	printf '%s\n' "$made" | grep -iE 'LANGUAGE c\b' |
 		grep -iE 'SECURITY DEFINER| SET [a-z_.]+ (=|TO)' | short)"
-none 'every object made has a comment' "$(
+none 'every created object has a comment' "$(
 	cat $parts | perl -0777 -ne '
 		s{/\*.*?\*/}{}gs; s{^\s*--[^\n]*}{}gm;
 		my %commented;

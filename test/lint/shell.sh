@@ -1,5 +1,5 @@
-# shell: what shellcheck finds in the shell scripts; what it must bear is said
-# beside it.
+# shell: what shellcheck finds in the shell scripts; what is accepted has a
+# comment.
 . test/run/tap.sh
 
 # Scripts, and what they source

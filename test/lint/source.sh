@@ -23,10 +23,10 @@ none 'every C file begins with its name' "$(
 		END {for (i = 1; i < ARGC; i++) {
 			name = ARGV[i]; sub(/.*\//, "", name)
 			if (second[ARGV[i]] != " * " name) print ARGV[i]}}')"
-none 'the copyright holder is named alike' "$(
+none 'the copyright holder has the same name everywhere' "$(
 	text_files | grep -vxF test/lint/source.sh | tr '\n' '\0' |
 		xargs -0 grep -nE 'Copyright \([cC]\)' | grep -v 'the taskq developers$')"
-none 'lines end without blanks' "$(
+none 'no line ends with a blank' "$(
 	text_files | grep -vE '(^|/)expected/|\.patch$|\.md$' | tr '\n' '\0' |
 		xargs -0 grep -nE '[[:blank:]]$' | cut -c1-100)"
 none 'no line of C is longer than 79 columns' "$(

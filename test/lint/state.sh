@@ -1,9 +1,9 @@
-# state: one place changes the state of a task: src/engine/state.c.  What writes
-# rows of tasks below it is called by nobody else; statements that take
-# finished or dropped tasks away are listed here, and none writes a state.
+# state: one place changes the state of a task: src/engine/state.c. Only it
+# calls what writes rows of tasks below it; statements that remove finished or
+# dropped tasks are listed here, and none writes a state.
 . test/run/tap.sh
 
-# rows of tasks are inserted, changed and deleted by state.c alone
+# only state.c inserts, changes and deletes rows of tasks
 writers='tq_row_(update|delete|insert|insert_archive)'
 # and tables by row.c and multi_insert.c, which it calls; edge.c deletes edges
 table_writers='table_tuple_(update|delete|insert|insert_speculative|complete_speculative)|table_multi_insert|heap_(update|delete|insert|multi_insert|inplace_update)|simple_heap_(update|delete|insert)|simple_table_tuple_(update|delete|insert)|CatalogTuple(Insert|Update|Delete)'
@@ -67,7 +67,7 @@ findings() {
 	} | sed 's/^[^:]*\/planted/planted/' | cut -c1-160
 }
 
-none 'no other writes a task, or its state' "$(
+none 'no other file writes a task, or its state' "$(
 	# shellcheck disable=SC2046 # names without blanks
 	findings $(c_files) $(find sql -name '*.sql' | sort))"
 none 'state.c writes the state' "$(
@@ -83,7 +83,7 @@ noticed() {
 	none "noticed: $1" "$([ -n "$(findings "$planted/planted.$2")" ] || echo "$3")"
 }
 
-# passed NAME SUFFIX TEXT: and this is none
+# passed NAME SUFFIX TEXT: this is not a finding
 passed() {
 	printf '%s\n' "$3" >"$planted/planted.$2"
 	none "passed: $1" "$(findings "$planted/planted.$2")"
@@ -106,7 +106,7 @@ delete from
 	only taskq.archive;'
 noticed 'SQL that merges' sql 'MERGE INTO taskq.task USING x ON true WHEN MATCHED THEN DELETE;'
 passed 'a comparison' c '	if (task->f.state == TQ_STATE_DONE)'
-passed 'a look' c '	"SELECT task_id FROM taskq.task WHERE state = 3 FOR UPDATE"'
+passed 'a query' c '	"SELECT task_id FROM taskq.task WHERE state = 3 FOR UPDATE"'
 passed 'another table' c '	"DELETE FROM taskq.task_sign WHERE sign_id IN (SELECT 1)"'
 passed 'another table in SQL' sql "INSERT INTO taskq.archive_rotation VALUES (true);
 CREATE TABLE taskq.task (task_id bigint);"

@@ -1,4 +1,4 @@
-# tests: what is there is run, and what is to be run is there.
+# tests: every existing test is run, and every test to be run exists.
 . test/run/tap.sh
 
 scheduled() {
@@ -23,7 +23,7 @@ compare() {
 	none "$1: no name is there twice" "$(printf '%s\n' "$listed" | uniq -d)"
 }
 
-# without_expected TESTS DIRECTORY: names whose result nobody expects;
+# without_expected TESTS DIRECTORY: names without an expected result;
 # alternatives are NAME_0.out to NAME_9.out
 without_expected() {
 	local name
@@ -52,12 +52,12 @@ none 'every isolation test has an expected result' \
 	"$(without_expected "$isolation" test/isolation/expected)"
 none 'every expected result has a test' \
 	"$(orphans "$regress" expected; orphans "$isolation" test/isolation/expected)"
-none 'what differs without preloading is of regression tests' \
+none 'every patch for a run without preloading has a regression test' \
 	"$({ names test/unloaded .patch; cat test/unloaded/left_out; } |
 		grep -vxF -e "$regress")"
 none 'no regression test has the name of a part' \
 	"$(find sql -maxdepth 1 -name '*.sql' ! -name 'taskq--*')"
-none 'a file of TAP or pgTAP tests lies where it is run' \
+none 'every file of TAP or pgTAP tests is in the folder that is run' \
 	"$(find test/t test/pgtap -mindepth 1 \( -name '*.sql' -o -name '*.pl' \) |
 		grep -vE '^test/(t/[^/]+\.pl|pgtap/[^/]+\.sql)$')"
 # a server's log is named TEST_NODE.log
@@ -70,12 +70,12 @@ none 'every pgTAP test rolls back' \
 none 'the Makefile lists every part, in the order of their numbers' \
 	"$(diff <(sed -n '/^SQL_PARTS/,/[^\\]$/p' Makefile |
 		grep -oE '\b[0-9]{2}_[a-z_]+') <(names sql/parts .sql))"
-none 'no number is that of two parts' \
+none 'no two parts have the same number' \
 	"$(names sql/parts .sql | cut -d _ -f 1 | uniq -d)"
 none 'every mutant names a test' \
 	"$(find test/mutants -name '*.patch' \
 		-exec grep -LE '^# test: [a-z]+ .' {} + 2>/dev/null)"
-none 'no two mutants have the same name, and none has that of an area' \
+none 'no two mutants have the same name, and none has the name of an area' \
 	"$({ find test/mutants -name '*.patch'; find test/mutants -mindepth 1 -type d; } |
 		sed 's,.*/,,; s,\.patch$,,' | sort | uniq -d)"
 

@@ -5,12 +5,12 @@
  * Some tasks, their rows as transactions see them, the dispatch index, the
  * table of dead ranges (src/shared/dead_range_core.c, compiled with small
  * numbers), and some actors.  An actor is a short program of steps; the
- * search runs them in all orders, and after each step looks for a task that
- * is lost: it could be claimed, it stands inside of a dead range, and nobody
- * is about to lower it.
+ * search runs them in all orders, and after each step checks for a lost task:
+ * it could be claimed, it lies inside a dead range, and no actor is about to
+ * publish its position.
  *
- * Places in the index are slots, 1 to SLOTS - 1, in the index's order; the
- * clock tells up to which slot tasks are due.  A slot belongs to one task.
+ * Positions in the index are slots, 1 to SLOTS - 1, in the index's order; the
+ * clock says up to which slot tasks are due.  A slot belongs to one task.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@
 #define TASKS 4
 #define SLOTS 10
 #define ACTORS 5
-#define NOBODY (-1)
+#define NO_ACTOR (-1)
 
 /* A rule of the protocol that can be taken out. */
 typedef enum Rule
@@ -121,7 +121,7 @@ typedef enum Kind
 /* How a transaction may end */
 #define END_COMMIT 1
 #define END_ABORT 2
-#define END_SAVEPOINT 4 /* its work rolled back, the transaction goes on */
+#define END_SAVEPOINT 4 /* its work rolled back, the transaction continues */
 #define END_PREPARED_COMMIT 8
 #define END_PREPARED_ROLLBACK 16
 #define END_BOTH (END_COMMIT | END_ABORT)

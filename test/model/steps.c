@@ -102,7 +102,7 @@ step_name(Step step)
 	return steps[step].name;
 }
 
-/* In how many ways can the actor go on?  0: not at all, or not now. */
+/* In how many ways can the actor continue?  0: in none, or not now. */
 int
 choices(const World *world, int number)
 {
@@ -117,9 +117,9 @@ choices(const World *world, int number)
 		case STEP_RETRY:
 			return (task->row.state == ROW_RUNNING ||
 					(part->moves && task->row.state == ROW_PENDING)) &&
-				   task->writer == NOBODY;
+				   task->writer == NO_ACTOR;
 		case STEP_LOCK:
-			return task->row.state == ROW_PENDING && task->writer == NOBODY;
+			return task->row.state == ROW_PENDING && task->writer == NO_ACTOR;
 		case STEP_END:
 			return actor->end != 0 ? 1 : __builtin_popcount(part->ends);
 		default:
@@ -337,7 +337,7 @@ look_at(World *world, int number, int slot)
 		return;
 	}
 	if (part->refuses != index + 1 && actor->taken < part->want &&
-		task->writer == NOBODY && memcmp(&task->row, seen, sizeof(Row)) == 0)
+		task->writer == NO_ACTOR && memcmp(&task->row, seen, sizeof(Row)) == 0)
 	{
 		task->writer = (int8) number;
 		task->written = *seen;
@@ -404,7 +404,7 @@ next_priority(Actor *actor, const Part *part)
 		go_to(actor, actor->taken > 0 ? STEP_END : STEP_DONE);
 }
 
-/* What it knew does not matter any more. */
+/* What it knew no longer matters. */
 static void
 go_to(Actor *actor, Step step)
 {
@@ -476,7 +476,7 @@ show(World *world, int number, bool commit)
 		if (commit)
 			task->row = task->written;
 		memset(&task->written, 0, sizeof(task->written));
-		task->writer = NOBODY;
+		task->writer = NO_ACTOR;
 	}
 }
 

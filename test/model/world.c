@@ -27,7 +27,7 @@ world_begin(World *world)
 		const Row *row = &scenario->rows[i];
 
 		world->tasks[i].row = *row;
-		world->tasks[i].writer = NOBODY;
+		world->tasks[i].writer = NO_ACTOR;
 		if (row->state == ROW_NONE)
 			continue;
 		world->entry[row->slot] = (uint8) (i + 1);
@@ -105,13 +105,13 @@ world_knows(const World *world)
 }
 
 /*
- * It can be claimed, now or when it is due, but claims would jump over it,
- * or not come to its priority, and nobody will lower it.
+ * It can be claimed, now or when it is due, but claims would skip it, or not
+ * reach its priority, and no actor will publish its position.
  */
 static bool
 lost(const World *world, const Task *task)
 {
-	if (task->row.state != ROW_PENDING || task->writer != NOBODY ||
+	if (task->row.state != ROW_PENDING || task->writer != NO_ACTOR ||
 		owed(world, task->row.slot))
 		return false;
 	for (int i = 0; i < world->table.count; i++)

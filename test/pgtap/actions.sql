@@ -1,12 +1,12 @@
--- Every action of people and of workers × every state × token held or not:
--- the new state, or the error, as this table says, written by hand.
+-- Every action of operators and of workers × every state × with and without the right token: the
+-- new state, or the error, as this table says, which is written by hand.
 --
--- Workers' calls are made with the token that the task's last claim had
--- (held: true while it runs) and with another one.
+-- Workers' calls are made with the token of the task's last claim (held: true while it runs) and
+-- with another one.
 BEGIN;
 SELECT no_plan();
 
--- what is called; :id, :token are put in; "held" for calls that take a token
+-- the call; :id and :token are inserted; "held" for calls that take a token
 CREATE TEMP TABLE action (name text PRIMARY KEY, call text, takes_token boolean);
 INSERT INTO action VALUES
     ('cancel', 'SELECT taskq_cancel(:id)', false),
@@ -37,9 +37,9 @@ INSERT INTO action VALUES
     ('extend_many', 'SELECT CASE WHEN NOT ok THEN ''TQ001'' END FROM taskq_extend_many(ARRAY[:id], ARRAY[:token])', true),
     ('complete_and_claim', 'SELECT task_id FROM taskq_complete_and_claim(ARRAY[:id], ARRAY[:token], queue => ''nothing'')', true);
 
--- What comes of it: the state afterwards, or the error (nothing changed).
--- "asked" is running with a request to stop, "poison" dead for that reason,
--- "spent" a dead task whose attempts are used up (others have some left).
+-- The result: the state afterwards, or the error (nothing changed). "asked" is running with a
+-- request to stop, "poison" dead for that reason, "spent" a dead task whose attempts are used up
+-- (the others have some left).
 CREATE TEMP TABLE expected (action text, pending text, blocked text, running text,
                             asked text, suspended text, done text, dead text,
                             spent text, poison text, cancelled text, filtered text,
@@ -105,7 +105,7 @@ BEGIN
 END
 $$;
 
--- Everything about the tasks, for "nothing changed".
+-- Everything about the tasks, to show that nothing has changed.
 CREATE FUNCTION pg_temp.all_rows() RETURNS text LANGUAGE sql AS $$
 SELECT md5(string_agg(r, ';' ORDER BY r COLLATE "C"))
   FROM (SELECT row(t.*)::text FROM taskq.task t
@@ -113,7 +113,7 @@ SELECT md5(string_agg(r, ';' ORDER BY r COLLATE "C"))
          UNION ALL SELECT row(l.*)::text FROM taskq.large l) x (r)
 $$;
 
--- Where it is now.
+-- Where the task is now.
 CREATE FUNCTION pg_temp.place(id bigint) RETURNS text LANGUAGE sql AS $$
 SELECT coalesce((SELECT CASE WHEN t.state = 'running' AND t.cancel_requested_at IS NOT NULL THEN 'asked'
                              WHEN t.state = 'dead' AND t.reason = 'poison' THEN 'poison'
@@ -122,8 +122,8 @@ SELECT coalesce((SELECT CASE WHEN t.state = 'running' AND t.cancel_requested_at 
                    FROM taskq.tasks t WHERE t.task_id = id), 'gone')
 $$;
 
--- One action on one task: what came of it; "changed!" when an error left a
--- trace.  Rolled back, so that each begins alike.
+-- One action on one task: its result; "changed!" if an error left a change. Rolled back, so that
+-- each starts with the same state.
 CREATE FUNCTION pg_temp.attempt(call text, was text, held boolean) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     m record;
@@ -172,7 +172,7 @@ SELECT is(pg_temp.attempt(c.call, c.was, c.held), c.wanted,
 
 SELECT diag(concat(count(*), ' cells of action, state and token')) FROM cell;
 
--- Bulk forms do the same for each task, and pass over poison.
+-- Bulk forms do the same for each task, and skip poison tasks.
 SELECT is((SELECT string_agg(concat(m.ok, ' ', m.error_code), ', ')
              FROM taskq_manage_many('retry', ARRAY[(SELECT id FROM pg_temp.make('poison')), (SELECT id FROM pg_temp.make('dead')),
                                                    (SELECT id FROM pg_temp.make('done')), (SELECT id FROM pg_temp.make('pending')), 0]) m),

@@ -2,7 +2,7 @@
 BEGIN;
 SELECT plan(69);
 
--- Without jitter, chance does not matter.
+-- Without jitter the delay is fixed.
 CREATE TEMP TABLE expected (n serial, options jsonb, attempt int, wait interval);
 INSERT INTO expected (options, attempt, wait) VALUES
     -- the defaults: exponential, base 1 s, cap 5 min
@@ -30,13 +30,13 @@ INSERT INTO expected (options, attempt, wait) VALUES
     ('{"retry": "linear", "retry_base": "7 s", "retry_cap": "20 s"}', 3, '20 s'),
     ('{"retry": "linear"}', 2147483647, '300 s'),
     ('{"retry": "linear", "retry_base": "3650 days", "retry_cap": "3650 days"}', 2147483647, '315360000 s'),
-    -- fixed: the cap is not for it
+    -- fixed: the cap does not apply
     ('{"retry": "fixed"}', 1, '1 s'), ('{"retry": "fixed"}', 100, '1 s'),
     ('{"retry": "fixed", "retry_base": "90 s"}', 1, '90 s'),
     ('{"retry": "fixed", "retry_base": "90 s"}', 2147483647, '90 s'),
     ('{"retry": "fixed", "retry_base": "1 h"}', 1, '3600 s'),
     ('{"retry": "fixed", "retry_base": "3650 days"}', 2147483647, '315360000 s'),
-    -- list: the last one repeats, nor is the cap for it
+    -- list: the last one repeats, and the cap does not apply
     ('{"retry": "list", "retry_list": ["1 s", "5 s", "1 h"]}', 1, '1 s'),
     ('{"retry": "list", "retry_list": ["1 s", "5 s", "1 h"]}', 2, '5 s'),
     ('{"retry": "list", "retry_list": ["1 s", "5 s", "1 h"]}', 3, '3600 s'),
@@ -52,7 +52,7 @@ SELECT is(extract(epoch FROM taskq.debug_backoff(e.options, e.attempt, 1)),
           format('%s, attempt %s: %s', e.options, e.attempt, e.wait))
   FROM expected e ORDER BY e.n;
 
--- Jitter only makes it longer, and over the cap.
+-- Jitter only makes it longer, also beyond the cap.
 CREATE TEMP TABLE jittered (n serial, options jsonb, attempt int, chance float8, wait interval);
 INSERT INTO jittered (options, attempt, chance, wait) VALUES
     ('{"retry_jitter": 0}', 1, 1, '2 s'),
@@ -69,7 +69,7 @@ SELECT is(round(extract(epoch FROM taskq.debug_backoff(j.options, j.attempt, j.c
           format('%s, attempt %s, chance %s: %s', j.options, j.attempt, j.chance, j.wait))
   FROM jittered j ORDER BY j.n;
 
--- For any chance: from the delay to (1 + jitter) times the delay.
+-- For any random number: from the delay to (1 + jitter) times the delay.
 SELECT is_empty($$
     SELECT a, c, w FROM generate_series(1, 12) a,
            generate_series(0, 1, 0.01) c,
@@ -78,20 +78,20 @@ SELECT is_empty($$
      WHERE w < plain OR w > plain * 1.3 + interval '2 us'$$,
     'between the delay and 1.3 times the delay');
 
--- Nothing overflows: ten years are the most.
+-- Nothing overflows: ten years are the maximum.
 SELECT cmp_ok(extract(epoch FROM taskq.debug_backoff(
            '{"retry": "fixed", "retry_base": "3650 days", "retry_jitter": 1}', 2147483647, 1)),
-       '<=', 3653 * 86400::numeric, 'ten years, doubled, are ten years');
+       '<=', 3653 * 86400::numeric, 'ten years, doubled, are limited to ten years');
 SELECT cmp_ok(extract(epoch FROM taskq.debug_backoff(
            '{"retry_base": "3650 days", "retry_cap": "3650 days", "retry_jitter": 1}', 2147483647, 1)),
-       '>=', 3650 * 86400::numeric, 'and no less');
+       '>=', 3650 * 86400::numeric, 'the wait is no less than ten years');
 
 SELECT cmp_ok(extract(epoch FROM taskq.debug_backoff(
            '{"retry_base": "10 years", "retry_cap": "10 years"}', 2147483647, 0)),
        '>=', 3600 * 86400::numeric, 'a base of ten years is allowed');
 SELECT cmp_ok(extract(epoch FROM taskq.debug_backoff(
            '{"retry_base": "10 years", "retry_cap": "10 years", "retry_jitter": 1}', 2147483647, 1)),
-       '<=', 3653 * 86400::numeric, 'and waits no more than that');
+       '<=', 3653 * 86400::numeric, 'the wait is no more than that');
 
 -- Monotony: without jitter the next wait is never shorter.
 SELECT is_empty($$
@@ -100,15 +100,15 @@ SELECT is_empty($$
      WHERE taskq.debug_backoff(o, a + 1, 0) < taskq.debug_backoff(o, a, 0)$$,
     'a later attempt never waits less');
 
--- Options that are no options.
+-- Invalid options.
 SELECT throws_ok($$SELECT taskq.debug_backoff('{"retry": "quadratic"}', 1, 0)$$,
-    'TQ004', NULL, 'an unknown formula');
+    'TQ004', NULL, 'an unknown formula is refused');
 SELECT throws_ok($$SELECT taskq.debug_backoff('{"retry_base": "-1 s"}', 1, 0)$$,
-    'TQ004', NULL, 'a negative base');
+    'TQ004', NULL, 'a negative base is refused');
 SELECT throws_ok($$SELECT taskq.debug_backoff('{"retry_base": "11 years"}', 1, 0)$$,
-    'TQ004', NULL, 'a base of more than ten years');
+    'TQ004', NULL, 'a base of more than ten years is refused');
 SELECT throws_ok($$SELECT taskq.debug_backoff('{"retry_jitter": 1.01}', 1, 0)$$,
-    'TQ004', NULL, 'a jitter over one');
+    'TQ004', NULL, 'a jitter above one is refused');
 
 -- The same in a queue: the first waits of a task that fails.
 SELECT lives_ok($$SELECT taskq_create_queue('backoff',
@@ -134,10 +134,10 @@ BEGIN
     RETURN answer;
 END
 $$;
-SELECT lives_ok($$SELECT taskq_submit('backoff')$$, 'a task');
-SELECT is(pg_temp.fail_one(), 'pending 01:00:00 everywhere', 'first failure');
-SELECT is(pg_temp.fail_one(), 'pending 02:00:00 everywhere', 'second failure');
-SELECT is(pg_temp.fail_one(), 'dead', 'third failure');
+SELECT lives_ok($$SELECT taskq_submit('backoff')$$, 'a task is submitted');
+SELECT is(pg_temp.fail_one(), 'pending 01:00:00 everywhere', 'the first failure waits as configured');
+SELECT is(pg_temp.fail_one(), 'pending 02:00:00 everywhere', 'the second failure waits as configured');
+SELECT is(pg_temp.fail_one(), 'dead', 'the third failure waits as configured');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,11 +1,11 @@
--- taskq_check() finds what somebody who may write the tables did to them.
+-- taskq_check() finds what a user who may write the tables did to them.
 BEGIN;
 SELECT plan(143);
 
 CREATE FUNCTION pg_temp.claim_id(OUT id bigint, OUT token bigint)
 LANGUAGE sql AS $$ SELECT task_id, token FROM taskq_claim('check') $$;
 
--- Tasks of every kind, all in order.
+-- Tasks of every kind, all correct.
 SELECT lives_ok($$
     SELECT taskq_submit('check', '{"n": 1}', reference => 'pending');
     SELECT taskq_submit('check', reference => 'delayed', delay => '1 h');
@@ -24,15 +24,15 @@ SELECT lives_ok($$
     SELECT taskq_submit('check lines', reference => 'first of k', key => 'k');
     SELECT taskq_submit('check lines', reference => 'second of k', key => 'k')$$,
     'tasks of every kind');
-SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found at first');
 SELECT results_eq($$
     SELECT state, count(*)::int FROM taskq.tasks WHERE queue = 'check'
      GROUP BY state ORDER BY state$$, $$VALUES
     ('dead', 1), ('done', 1), ('pending', 4), ('running', 1), ('suspended', 1)$$,
-    'they are what they should be');
+    'the tasks have the expected states');
 
--- Does the wrong, asks, and undoes it: exactly this is found.  {id} in the
--- details stands for the number of the task that has the reference.
+-- Do the damage, check, and roll it back: exactly this is found. {id} in the details stands for the
+-- number of the task with the reference.
 CREATE FUNCTION pg_temp.found(reference text, wrong text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,7 +59,7 @@ RETURNS SETOF text LANGUAGE sql AS $$
     SELECT is(pg_temp.found(reference, wrong), problem, problem || ' [' || regexp_replace(btrim(wrong, E'\n '), '\s+', ' ', 'g') || ']');
 $$;
 
--- Is the task where it should be, once?
+-- Is the task where it should be, and only once?
 SELECT pg_temp.finds('pending', $$
     INSERT INTO taskq.archive SELECT t.*, 16, now(), now() FROM taskq.task t
      WHERE t.task_id = {id};
@@ -96,8 +96,8 @@ SELECT pg_temp.finds('pending', $$
     INSERT INTO taskq.lane (lane_id, queue_id, tags)
     SELECT -7, 12345, '{}';
     UPDATE taskq.task SET lane_id = -7 WHERE task_id = {id}$$,
-    'lane has another number than its tags: lane -7, queue 12345; '
     'lane has no queue: lane -7, queue 12345; '
+    || 'number of lane does not match its tags: lane -7, queue 12345; '
     'task has no queue: task {id}, queue 12345');
 SELECT pg_temp.finds('pending',
     'UPDATE taskq.task SET lane_id = -7 WHERE task_id = {id}',
@@ -112,10 +112,10 @@ SELECT alike(pg_temp.found('tagged', $$
     UPDATE taskq.task SET tags = '{NULL}' WHERE task_id = {id}$$),
     'tags are no sorted set: task {id}; task has no lane: task {id}, lane %', 'tags with a null');
 
--- Who holds a task?
+-- Which worker holds a task?
 SELECT pg_temp.finds('running', $$
     UPDATE taskq.task SET lease_until = 'infinity', worker_id = 0 WHERE task_id = {id}$$,
-    'running task is held by nobody: task {id}');
+    'running task has no holder: task {id}');
 SELECT pg_temp.finds('running',
     format('UPDATE taskq.task SET %s WHERE task_id = {id}', w),
     'running task has no token or attempt: task {id}')
@@ -126,22 +126,21 @@ SELECT pg_temp.finds(r, format('UPDATE taskq.task SET %s WHERE task_id = {id}', 
   FROM unnest(ARRAY['pending', 'suspended']) r,
        unnest(ARRAY['worker_id = 1', 'lease_until = now()', 'claimed_at = now()']) w;
 
--- When can it be claimed?
+-- When can a task be claimed?
 SELECT pg_temp.finds('pending',
     format('UPDATE taskq.task SET available_at = %L WHERE task_id = {id}', a),
-    CASE a WHEN 'infinity'
-         THEN 'pending task has a due time that no timer knows: task {id}; ' ELSE '' END
-    || 'pending task has no position: task {id}')
+    'pending task has no position: task {id}' || CASE a WHEN 'infinity'
+         THEN '; pending task has no timer for its due time: task {id}' ELSE '' END)
   FROM unnest(ARRAY['-infinity', 'infinity']) a;
 SELECT pg_temp.finds('suspended',
     'UPDATE taskq.task SET available_at = now() WHERE task_id = {id}',
     'task that cannot be claimed has a position: task {id}');
 SELECT pg_temp.finds('delayed',
     'UPDATE taskq.task SET wake_at = NULL WHERE task_id = {id}',
-    'pending task has a due time that no timer knows: task {id}');
+    'pending task has no timer for its due time: task {id}');
 SELECT pg_temp.finds('delayed',
     'UPDATE taskq.task SET wake_at = wake_at + interval ''1 s'' WHERE task_id = {id}',
-    'pending task has a due time that no timer knows: task {id}');
+    'pending task has no timer for its due time: task {id}');
 
 -- Attempts.
 SELECT pg_temp.finds('pending',
@@ -165,8 +164,8 @@ SELECT pg_temp.finds('dead',
     'large part is missing: task {id}, part 5; '
     'value is in the row and in taskq.large: task {id}');
 
--- All the other problems that there are.  Others may be found besides: a
--- wrong row can be wrong in several ways.  {q} is the queue.
+-- All the other problems. Further ones may be found, too: a wrong row can be wrong in several ways.
+-- {q} is the queue.
 CREATE TEMP TABLE planted (n serial, reference text, wrong text, problem text);
 INSERT INTO planted (reference, wrong, problem)
 SELECT x.reference, format('UPDATE taskq.task SET %s WHERE task_id = {id}', x.change),
@@ -240,7 +239,7 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'UPDATE taskq.queue SET options = ''{"retry": 5}'' WHERE name = ''check''', 'options cannot be read: queue {q}'),
     ('pending', 'UPDATE taskq.queue SET options = ''[]'' WHERE name = ''check''', 'options cannot be read: queue {q}'),
     ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{b,a}'')', 'tags are no sorted set: lane 1, queue {q}'),
-    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{a}'')', 'lane has another number than its tags: lane 1, queue {q}'),
+    ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, {q}, ''{a}'')', 'number of lane does not match its tags: lane 1, queue {q}'),
     ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, -3, ''{a}'')', 'lane has no queue: lane 1, queue -3'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES (-3, 0, 1)', 'grant is on no queue: queue -3, role 0'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, -3, 1)', 'grant is to an unknown role: queue {q}, role -3'),
@@ -254,21 +253,21 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, -1, ''{}'', now(), now())', 'worker has an unknown role: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, max_running) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 0)', 'worker has a limit that cannot be: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 3, 0, ''{b,a}'', now())', 'tags are no sorted set: worker -1'),
-    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 1, 1, ''{}'', now())', 'living worker has no slot: worker -1'),
+    ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at) VALUES (-1, ''x'', 1, 1, ''{}'', now())', 'active worker has no heartbeat entry: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 1, 1, ''{}'', now(), 1, 1)', 'bound worker outlives its connection: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_session) VALUES (-1, ''x'', 2, 1, ''{}'', now(), 1)', 'worker is bound to a connection that cannot be: worker -1'),
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 1, 1)', 'worker is bound to a connection that cannot be: worker -1'),
     ('running', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, 1, ''{}'', now(), now() - interval ''1 h'');'
      'UPDATE taskq.task SET worker_id = -1 WHERE task_id = {id}', 'running task outlives its worker: task {id}'),
     ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 1, 1, 0, 0, 0, 0, 0)', 'change of state cannot be: transition -1, task {id}'),
-    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 9, 3, 0, 0, 0, 0, 0)', 'change of state is no legal move: task {id}, from redundant to running'),
+    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 9, 3, 0, 0, 0, 0, 0)', 'change of state is not a legal move: task {id}, from redundant to running'),
     ('pending', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 16, now())', 'leaf that is being filled is not known: leaf 16'),
     ('pending', 'DELETE FROM taskq.instance', 'instance is not known: taskq.instance is empty'),
     ('pending', 'SELECT setval(''taskq.task_id_seq'', 1, false)', 'sequence is behind its table: taskq.task_id_seq'),
     ('pending', 'SELECT setval(''taskq.queue_id_seq'', {q}, false)', 'sequence is behind its table: taskq.queue_id_seq'),
     ('pending', 'UPDATE pg_class SET relpersistence = ''u'' WHERE oid = ''taskq.task_wake_idx''::regclass', 'table is not logged: taskq.task_wake_idx'),
     ('pending', 'UPDATE pg_index SET indisvalid = false WHERE indexrelid = ''taskq.task_key_idx''::regclass', 'index cannot be used: taskq.task_key_idx'),
-    -- what an index misses
+    -- rows that an index misses
     ('pending', 'UPDATE pg_index SET indisready = false WHERE indexrelid = ''taskq.task_dispatch_idx''::regclass;'
      'UPDATE taskq.task SET priority = 7 WHERE task_id = {id};'
      'UPDATE pg_index SET indisready = true WHERE indexrelid = ''taskq.task_dispatch_idx''::regclass',
@@ -297,7 +296,7 @@ $$;
 SELECT pg_temp.is_found(reference, wrong, problem) FROM planted ORDER BY n;
 SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1))
             || ' kinds were planted here') FROM planted;
--- sequences do not roll back
+-- sequences are not rolled back
 DO $$
 BEGIN
     PERFORM setval('taskq.task_id_seq', max(task_id)) FROM taskq.tasks;
@@ -305,9 +304,9 @@ BEGIN
 END
 $$;
 
--- The running task is claimed in this transaction, and in a subtransaction
--- of it: that it is not in memory yet is no disagreement.
-SELECT is_empty('SELECT * FROM taskq_check()', 'all is undone');
+-- The running task is claimed in this transaction, and in a subtransaction of it: that it is not in
+-- memory yet is not a disagreement.
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found after the rollback');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,4 +1,4 @@
--- taskq_check() finds what somebody did to workflows: each problem planted.
+-- taskq_check() finds what a user did to workflows: each problem is planted.
 BEGIN;
 SELECT no_plan();
 
@@ -12,7 +12,7 @@ CREATE FUNCTION pg_temp.ends(failing boolean DEFAULT false) RETURNS text LANGUAG
     SELECT CASE WHEN failing THEN taskq_fail(task_id, token, 'no', retryable => false)
                 ELSE taskq_complete(task_id, token)::text END FROM taskq_claim('check flow') $$;
 CREATE TEMP TABLE flow (name text, id bigint);
--- one that lives, one that has ended well, one in error, one that is cancelled
+-- a live instance, a successful one, one in error, a cancelled one
 INSERT INTO flow SELECT 'done', taskq_start_workflow('check inner');
 SELECT pg_temp.ends();
 INSERT INTO flow SELECT 'error', taskq_start_workflow('check inner');
@@ -21,13 +21,13 @@ INSERT INTO flow SELECT 'cancelled', taskq_start_workflow('check');
 SELECT taskq_cancel_workflow(id) FROM flow WHERE name = 'cancelled';
 INSERT INTO flow SELECT 'live', taskq_start_workflow('check');
 INSERT INTO flow SELECT 'inner', workflow_id FROM taskq.workflow w JOIN flow f ON w.parent_id = f.id WHERE f.name = 'live';
--- one in which a step is dead, and what depends on it is to run
+-- one with a dead step, and a dependent step that will run
 SELECT taskq_define_workflow('{"name": "check on", "version": "1", "queue": "check flow", "steps": [{"name": "c", "continue_on_failure": true}, {"name": "n", "depends_on": ["c"]}]}');
 INSERT INTO flow SELECT 'on', taskq_start_workflow('check on', priority => 9);
 SELECT pg_temp.ends(true);
-SELECT is_empty('SELECT * FROM taskq_check()', 'nothing to be found');
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found at first');
 
--- {a} is the task of step a of the live one, {live} that one, and so on
+-- {a} is the task of step a of the live instance, {live} that instance, and so on
 CREATE FUNCTION pg_temp.put_in(words text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     one record;
@@ -71,6 +71,9 @@ INSERT INTO planted (wrong, problem) VALUES
     ('INSERT INTO taskq.edge VALUES ({live}, 2, 0)', 'step does not wait for what it depends on: task {s}'),
     ('INSERT INTO taskq.edge VALUES ({live}, 2, 0)', 'edge is between steps that cannot be: workflow {live}, from 0 to 2'),
     ('INSERT INTO taskq.edge VALUES ({live}, -3, 0)', 'edge is between steps that cannot be: workflow {live}, from 0 to -3'),
+    ('INSERT INTO taskq.edge VALUES ({live}, -4, 0)', 'edge is between steps that cannot be: workflow {live}, from 0 to -4'),
+    ('INSERT INTO taskq.edge VALUES ({live}, -2, -1)', 'edge is between steps that cannot be: workflow {live}, from -1 to -2'),
+    ('INSERT INTO taskq.edge VALUES ({live}, -3, -1)', 'step has not begun, and a failure has cancelled all such: task {a}'),
     ('INSERT INTO taskq.edge VALUES ({live}, 1, 77)', 'edge is between steps that cannot be: workflow {live}, from 77 to 1'),
     ('INSERT INTO taskq.edge VALUES (-5, 1, 0)', 'edge has no workflow: workflow -5'),
     ('INSERT INTO taskq.edge VALUES ({done}, -1, 0)', 'edge is left of a step that has ended: task {done i}, to -1'),
@@ -79,22 +82,22 @@ INSERT INTO planted (wrong, problem) VALUES
     ('DELETE FROM taskq.edge WHERE workflow_id = {on} AND child = -2', 'failure of a step is not noted: task {c}'),
     ('INSERT INTO taskq.edge VALUES ({on}, 1, 0)', 'edge is left of a step that has ended: task {c}, to 1'),
     ('DELETE FROM taskq.edge WHERE workflow_id = {on} AND child = -1', 'edge of a step that has not ended is gone: task {n}, to -1'),
-    ('UPDATE taskq.workflow SET state = 0, finished_at = NULL, expires_at = NULL WHERE workflow_id = {error}', 'workflow lives, and nothing in it goes on: workflow {error}'),
-    ('UPDATE taskq.workflow SET state = 1, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step goes on: workflow {live}'),
-    ('UPDATE taskq.workflow SET state = 4, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step goes on: workflow {live}'),
+    ('UPDATE taskq.workflow SET state = 0, finished_at = NULL, expires_at = NULL WHERE workflow_id = {error}', 'workflow is live, and none of its steps is: workflow {error}'),
+    ('UPDATE taskq.workflow SET state = 1, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step of it is live: workflow {live}'),
+    ('UPDATE taskq.workflow SET state = 4, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow has ended, and a step of it is live: workflow {live}'),
     ('UPDATE taskq.workflow SET state = 3, finished_at = now(), expires_at = ''infinity'' WHERE workflow_id = {live}', 'workflow is in error, and no step has failed: workflow {live}'),
     ('UPDATE taskq.workflow SET state = 1 WHERE workflow_id = {error}', 'workflow has ended well, and a step has failed: workflow {error}'),
     ('UPDATE taskq.workflow SET state = 2 WHERE workflow_id = {done}', 'workflow is resolved or done, and its steps are not: workflow {done}'),
     ('UPDATE taskq.archive SET reason = 11 WHERE task_id = {done i}', 'workflow is resolved or done, and its steps are not: workflow {done}'),
     ('UPDATE taskq.workflow SET state = 7 WHERE workflow_id = {done}', 'workflow has an unknown state: workflow {done}'),
-    ('UPDATE taskq.workflow SET state = 5 WHERE workflow_id = {live}', 'workflow compensates, and nothing in it goes on: workflow {live}'),
+    ('UPDATE taskq.workflow SET state = 5 WHERE workflow_id = {live}', 'workflow compensates, and no compensation is live: workflow {live}'),
     ('UPDATE taskq.workflow SET finished_at = NULL WHERE workflow_id = {done}', 'workflow has an end that does not go with its state: workflow {done}'),
     ('UPDATE taskq.workflow SET result = ''1'' WHERE workflow_id = {live}', 'workflow has an end that does not go with its state: workflow {live}'),
     ('UPDATE taskq.workflow SET template_id = -1 WHERE workflow_id = {done}', 'workflow has an unknown template: workflow {done}'),
     ('UPDATE taskq.workflow SET started_by = -1 WHERE workflow_id = {live}', 'workflow has an unknown role: workflow {live}'),
     ('UPDATE taskq.workflow SET reason = 77 WHERE workflow_id = {error}', 'workflow has an unknown reason: workflow {error}'),
-    ('UPDATE taskq.workflow SET parent_task_id = NULL WHERE workflow_id = {inner}', 'step waits for a workflow that does not go on: task {w}'),
-    ('UPDATE taskq.workflow SET parent_task_id = {error i} WHERE workflow_id = {live}', 'workflow goes on for a step that has failed: workflow {live}'),
+    ('UPDATE taskq.workflow SET parent_task_id = NULL WHERE workflow_id = {inner}', 'step waits for a workflow that is not live: task {w}'),
+    ('UPDATE taskq.workflow SET parent_task_id = {error i} WHERE workflow_id = {live}', 'workflow is live for a step that has failed: workflow {live}'),
     ('INSERT INTO taskq.signal VALUES ({live}, 2, NULL, 1, now())', 'step waits for a signal that has come: task {s}'),
     ('INSERT INTO taskq.signal VALUES (-5, 2, NULL, 1, now())', 'signal is for no workflow: workflow -5'),
     ('INSERT INTO taskq.signal VALUES ({live}, 0, NULL, 1, now())', 'signal is none that its workflow has: workflow {live}'),
@@ -105,9 +108,9 @@ INSERT INTO planted (wrong, problem) VALUES
     ('INSERT INTO taskq.template VALUES (-1, ''x'', ''x'', ''1'', ''[]'', 1, now())', 'template cannot be read: template -1');
 SELECT pg_temp.finds(wrong, problem) FROM planted ORDER BY n;
 SELECT diag(count(*) || ' disagreements of ' || count(DISTINCT split_part(problem, ':', 1)) || ' kinds were planted here') FROM planted;
-SELECT is_empty('SELECT * FROM taskq_check()', 'all is undone');
+SELECT is_empty('SELECT * FROM taskq_check()', 'nothing is found after the rollback');
 
--- not while a transaction that goes on has another step of the workflow, or an edge
+-- not while an open transaction has another step of the workflow, or an edge
 SELECT is(pg_temp.found('UPDATE taskq.timer SET at = now() - interval ''1 h'' WHERE task_id = {s}; SELECT FROM taskq.' || what || ' FOR UPDATE'), NULL,
           'its time may wait: ' || what)
   FROM (VALUES ('task WHERE task_id = {a}'), ('task WHERE task_id = {s}'), ('edge WHERE workflow_id = {live}')) w (what);

@@ -1,14 +1,13 @@
 -- The contract: names, arguments, defaults, results, columns, words, errors.
 --
--- What stands here was carried over by hand from the text of the contract and
--- is not to follow the code: a difference is a defect of the code, or the
--- contract was changed.  A new argument comes at the end of a list, with a
--- default; a new column at the end of a row.
+-- The text here was copied by hand from the contract and does not follow the code: a difference is
+-- a defect of the code, or the contract was changed. A new argument comes at the end of a list,
+-- with a default; a new column at the end of a row.
 BEGIN;
 SELECT plan(34);
 
--- Functions: name, arguments and result as one would write them after CREATE
--- FUNCTION; no result: the OUT arguments are it.
+-- Functions: name, arguments and result as they are written after CREATE FUNCTION; without a result
+-- the OUT arguments are the result.
 CREATE TEMP TABLE promised (name text PRIMARY KEY, arguments text, result text);
 INSERT INTO promised VALUES
 -- queues
@@ -253,7 +252,7 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
     'active_workers', 'waiters', 'options', 'rates'])
     WITH ORDINALITY AS c (name, number);
 
--- What later work brings: more of workflows, schedules.  None of these names means anything else before.
+-- Later additions: more of workflows, schedules. None of these names has another meaning before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
 ('taskq_openmetrics'), ('taskq_resume_workflow'),
@@ -262,7 +261,7 @@ INSERT INTO later VALUES
 ('taskq_ack_events'), ('workflow_performance'),
 ('dead_letter_case'), ('taskq_schedule'), ('taskq_unschedule'), ('schedules');
 
--- What there is: functions of the extension, and rows that everybody may see.
+-- What exists: functions of the extension, and rows that every role may see.
 CREATE TEMP VIEW member AS
 SELECT p.oid, p.proname::text AS name, p.prokind,
        p.pronamespace::regnamespace::text AS schema
@@ -276,8 +275,8 @@ SELECT c.oid, c.relname::text AS name
  WHERE c.relnamespace = 'taskq'::regnamespace
    AND (c.relkind = 'c' OR has_table_privilege('public', c.oid, 'SELECT'));
 
--- The promises again, as the catalog writes them: functions, which are never
--- called, and tables of a schema of their own.
+-- The promises again, as the catalog writes them: functions, which are never called, and tables in
+-- a schema of their own.
 CREATE SCHEMA contract;
 DO $do$
 DECLARE
@@ -301,12 +300,12 @@ END $do$;
 SELECT is_empty($$
     SELECT p.name || ': is not there' FROM promised p
      WHERE NOT EXISTS (SELECT FROM member m WHERE m.name = p.name)$$,
-    'every function of the contract is there');
+    'every function of the contract exists');
 SELECT is_empty($$
     SELECT m.name || ': is not in the contract' FROM member m
      WHERE m.schema <> 'taskq' AND m.name <> 'taskq_version'
        AND NOT EXISTS (SELECT FROM promised p WHERE p.name = m.name)$$,
-    'and no other, but taskq_version');
+    'there is no other function, except taskq_version');
 SELECT is_empty($$
     SELECT m.name, pg_get_function_arguments(m.oid) AS have,
            pg_get_function_arguments(c.oid) AS promised
@@ -342,13 +341,13 @@ SELECT is_empty($$
        AND h.attnum = p.attnum
      WHERE p.schema = 'contract'
        AND (h.column, h.type) IS DISTINCT FROM (p.column, p.type)$$,
-    'types and views have the promised columns, at their places');
+    'types and views have the promised columns, in their positions');
 SELECT is_empty($$
     SELECT h.name, h.column FROM row_column h
      WHERE h.schema = 'taskq' AND h.name IN ('claimed', 'heartbeat', 'task_info', 'tasks')
        AND h.attnum > (SELECT max(p.attnum) FROM row_column p
                         WHERE p.schema = 'contract' AND p.name = h.name)$$,
-    'what functions return has no others');
+    'what functions return has no other columns');
 SELECT is_empty($$
     SELECT p.name, p.column FROM promised_column p
      WHERE NOT EXISTS (SELECT FROM row_column h WHERE h.schema = 'taskq'
@@ -364,21 +363,21 @@ SELECT is_empty($$
                WHERE b.name = p.name AND b.number < p.number
                  AND NOT EXISTS (SELECT FROM row_column x WHERE x.schema = 'taskq'
                                     AND x.name = b.name AND x.column = b.column))$$,
-    'in their order, and others after them');
+    'the promised columns come in their order, and others after them');
 SELECT is_empty($$
     SELECT n.name || ': is not there'
       FROM unnest(ARRAY['tasks', 'queues', 'workers', 'running', 'dead', 'settings', 'metrics']) n (name)
      WHERE NOT EXISTS (SELECT FROM public_row r WHERE r.name = n.name)$$,
-    'the promised views are there, for everybody');
+    'the promised views exist, and every role may read them');
 
--- What later work brings.
+-- Later additions.
 SELECT is_empty($$
     SELECT l.name FROM later l
      WHERE EXISTS (SELECT FROM member m WHERE m.name = l.name)
         OR EXISTS (SELECT FROM public_row r WHERE r.name = l.name)$$,
-    'no name of later work is taken');
+    'no name of a later addition is used');
 SELECT is_empty($$SELECT name FROM promised JOIN later USING (name)$$,
-    'and none is promised for now');
+    'no name of a later addition is promised now');
 SELECT throws_ok($$SELECT taskq_claim('q', wait => '1 s')$$, '25001');
 SELECT is(taskq_register('w', bound => true), 0::bigint, 'a worker can be bound');
 
@@ -396,7 +395,7 @@ SELECT is_empty($$
       FROM unnest(ARRAY['{"executor": {"workers": 1}}']) o (option),
            pg_temp.error_of(format('SELECT taskq_create_queue(''later'', %L)', o.option)) e
      WHERE e.code IS DISTINCT FROM '0A000'$$,
-    'options of later work are known and refused');
+    'options of later additions are known and refused');
 
 SELECT taskq_create_queue('held');
 SELECT taskq_create_queue('full', '{"max_depth": 1}');
@@ -416,12 +415,12 @@ INSERT INTO promised_error VALUES
 ('TQ005', 'SELECT taskq_cancel(' || :gone || ')', '{task_id,state}'),
 ('TQ006', 'SELECT taskq_create_queue(''held'')', '{queue}'),
 ('TQ006', 'SELECT taskq_submit(''held'', reference => ''order 17'')', '{task_id,state}'),
-('TQ007', 'SELECT taskq_heartbeat(''nobody'')', '{worker}'),
-('TQ007', 'SELECT taskq_claim(NULL, ''nobody'')', '{worker}'),
+('TQ007', 'SELECT taskq_heartbeat(''absent'')', '{worker}'),
+('TQ007', 'SELECT taskq_claim(NULL, ''absent'')', '{worker}'),
 ('TQ008', 'SELECT taskq_submit(''full'')', '{retry_after_ms}'),
 ('TQ009', 'SELECT taskq_submit(repeat(''q'', 201))', '{limit}'),
 ('TQ010', 'SELECT taskq_complete_many(''{9000000}'', ''{1}'', strict => true)', '{problems}'),
-('TQ011', 'SELECT taskq_start_workflow(''nobody'')', '{namespace,name}'),
+('TQ011', 'SELECT taskq_start_workflow(''absent'')', '{namespace,name}'),
 ('TQ011', 'SELECT taskq_define_workflow(''{}'')', '{problems}'),
 ('22004', 'SELECT taskq_drop_queue(NULL)', NULL),
 ('22004', 'SELECT taskq_submit(tags => ''{NULL}'')', NULL),
@@ -448,9 +447,9 @@ SELECT results_eq($$
     SELECT DISTINCT code COLLATE "C" FROM promised_error WHERE code LIKE 'TQ%' ORDER BY 1$$, $$
     SELECT 'TQ' || lpad(n::text, 3, '0') COLLATE "C" FROM generate_series(1, 11) n$$,
     'TQ001 to TQ011 have all been raised');
-CREATE ROLE contract_nobody;
-GRANT EXECUTE ON FUNCTION taskq_submit, taskq_get, taskq_complete TO contract_nobody;
-SET LOCAL ROLE contract_nobody;
+CREATE ROLE contract_member;
+GRANT EXECUTE ON FUNCTION taskq_submit, taskq_get, taskq_complete TO contract_member;
+SET LOCAL ROLE contract_member;
 SELECT throws_ok('SELECT taskq_submit(''held'')', '42501');
 SELECT throws_ok('SELECT taskq_cancel(1)', '42501');
 SELECT throws_ok('SELECT taskq_get(' || :task_id || ')', 'TQ002');
@@ -463,21 +462,21 @@ SELECT set_eq($$
      WHERE taskq.state_name(n::smallint) IS NOT NULL$$, ARRAY[
     'pending', 'blocked', 'running', 'suspended', 'done', 'dead', 'cancelled',
     'filtered', 'redundant', 'recreated'],
-    'the states');
+    'the states are as promised');
 SELECT set_has($$
     SELECT taskq.reason_name(n::smallint) FROM generate_series(0, 100) n$$, $$
     SELECT unnest(ARRAY['exhausted', 'rejected', 'deadline', 'worker_dead',
         'lease_expired', 'timeout', 'poison', 'stale', 'dependency_failed',
         'deleted', 'manual', 'held'])$$,
-    'the reasons');
-SELECT lives_ok($$SELECT taskq_grant('held', 'contract_nobody', ARRAY[r])
-    FROM unnest(ARRAY['submit', 'work', 'read', 'manage']) r$$, 'the rights');
-SELECT throws_ok($$SELECT taskq_grant('held', 'contract_nobody', '{own}')$$, '22023');
+    'the reasons are as promised');
+SELECT lives_ok($$SELECT taskq_grant('held', 'contract_member', ARRAY[r])
+    FROM unnest(ARRAY['submit', 'work', 'read', 'manage']) r$$, 'the rights are as promised');
+SELECT throws_ok($$SELECT taskq_grant('held', 'contract_member', '{own}')$$, '22023');
 SELECT lives_ok($$SELECT taskq_submit('held', reference => 'order 17', on_conflict => w)
     FROM unnest(ARRAY['return', 'skip', 'update', 'merge']) w$$,
-    'what to do on a conflict');
+    'the words of on_conflict are as promised');
 SELECT lives_ok($$SELECT taskq_claim('nothing', claim_order => w)
-    FROM unnest(ARRAY['fifo', 'lifo', 'random']) w$$, 'the orders');
+    FROM unnest(ARRAY['fifo', 'lifo', 'random']) w$$, 'the claim orders are as promised');
 
 -- Options, with the defaults that can be written down.
 SELECT lives_ok($$SELECT taskq_create_queue('defaults', '{
@@ -485,7 +484,7 @@ SELECT lives_ok($$SELECT taskq_create_queue('defaults', '{
     "retry_base": "1 s", "retry_cap": "5 min", "retry_jitter": 0,
     "lease": "5 min", "order": "fifo", "key_policy": "none",
     "max_payload": 1048576, "on_worker_death": "requeue", "notify": false,
-    "history": "none", "expect_workers": true}')$$, 'options with their defaults');
+    "history": "none", "expect_workers": true}')$$, 'options have the promised defaults');
 SELECT lives_ok($$SELECT taskq_create_queue('others', '{
     "priority": -32768, "max_attempts": -1, "retry": "list",
     "retry_list": ["1 s", "1 min"], "retry_jitter": 1, "time_limit": "1 h",
@@ -495,14 +494,14 @@ SELECT lives_ok($$SELECT taskq_create_queue('others', '{
     "reference_window": "1 day", "on_worker_death": "hold",
     "dead_letter_queue": "lost", "history": "transitions",
     "notify": true, "expect_workers": false}')$$,
-    'and with other values');
+    'options accept other values');
 SELECT lives_ok($$SELECT taskq_submit('held', options => '{
     "retry": "fixed", "retry_base": "2 s", "retry_cap": "1 h",
     "retry_jitter": 0.5, "lease": "1 min", "time_limit": "1 h",
     "retention": "1 day", "reference_window": "1 h",
     "on_worker_death": "kill", "deadline_in": "1 day"}')$$,
-    'options of a task');
--- What the defaults do: two queues, one with them written down.
+    'options of a task are accepted');
+-- The effect of the defaults: two queues, one with the defaults written out.
 SELECT taskq_create_queue('silent');
 SELECT count(*) FROM (SELECT taskq_submit(q) FROM unnest(ARRAY['silent', 'defaults']) q) s;
 SELECT results_eq($$
@@ -511,12 +510,12 @@ SELECT results_eq($$
            AND c.lease_until < clock_timestamp() + interval '5.1 min'
       FROM unnest(ARRAY['silent', 'defaults']) q, taskq_claim(q) c$$,
     $$VALUES (0, 3, 1, true), (0, 3, 1, true)$$,
-    'priority 0, three attempts, five minutes');
+    'the defaults are priority 0, three attempts, five minutes');
 SELECT is_empty($$
     SELECT attempt FROM generate_series(1, 12) attempt
      WHERE taskq.debug_backoff('{}', attempt, 1)
            IS DISTINCT FROM least(interval '1 s' * 2 ^ attempt, interval '5 min')$$,
-    'exponential from 1 s to 5 min, without jitter');
+    'the default backoff is exponential from 1 s to 5 min, without jitter');
 
 -- Settings.
 SELECT is_empty($$

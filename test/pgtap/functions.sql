@@ -1,4 +1,4 @@
--- Functions: how they are declared, who may call.  Their signatures: contract.sql.
+-- Functions: how they are declared, and which roles may call them. Their signatures: contract.sql.
 BEGIN;
 SELECT plan(11);
 
@@ -34,9 +34,9 @@ SELECT is_empty($$
       JOIN pg_proc p ON p.oid = m.oid
      WHERE p.pronargs > 0 AND p.proargnames IS NULL
         OR p.proargnames && ARRAY['', 'sqlstate', 'old', 'new']$$,
-    'every argument has a name, and one that serves');
+    'every argument has a valid name');
 
--- Who may call.
+-- Which roles may call them.
 SELECT set_eq($$
     SELECT m.oid::regprocedure::text FROM member m
      WHERE has_function_privilege('public', m.oid, 'EXECUTE')$$, ARRAY[
@@ -45,7 +45,7 @@ SELECT set_eq($$
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()',
     'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
-    'taskq.task_progress(bigint,bigint)', 'taskq.workflow_sight(integer)',
+    'taskq.task_progress(bigint,bigint)',
     'taskq.workflow_look(bigint)', 'taskq.workflow_step_rows(bigint)',
     'taskq.batch_rows(bigint)'],
     'PUBLIC may execute what the public views call, and nothing else');

@@ -1,4 +1,4 @@
--- The extension is there, and every object of it has a comment.
+-- The extension exists, and every object of it has a comment.
 BEGIN;
 SELECT plan(2);
 SELECT has_extension('taskq');

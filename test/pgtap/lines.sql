@@ -1,6 +1,6 @@
--- Every key_policy × every state of another task of the key × fifo and lifo:
--- what becomes of a new task of the key, and of the other one, as this table
--- says, written by hand; and every way out of a state: who is let go.
+-- Every key_policy × every state of another task of the key × fifo and lifo: what happens to a new
+-- task of the key, and to the other one, as this table says, which is written by hand; and every
+-- way out of a state: which task is released.
 BEGIN;
 SELECT no_plan();
 
@@ -8,7 +8,7 @@ SELECT taskq_create_queue(p || ' ' || o, jsonb_build_object('key_policy', p, 'or
   FROM unnest(ARRAY['none', 'serial', 'serial_hold_on_failure', 'serial_until_success']) p,
        unnest(ARRAY['fifo', 'lifo']) o;
 
--- What becomes of the new task, and of the earlier one where that changes.
+-- What happens to the new task, and to the earlier one if it changes.
 CREATE TEMP TABLE expected (earlier text PRIMARY KEY, fifo_serial text, fifo_hold text, fifo_until text,
                             lifo_serial text, lifo_hold text, lifo_until text);
 INSERT INTO expected VALUES
@@ -45,7 +45,7 @@ BEGIN
         WHEN 'asked' THEN PERFORM taskq_cancel(id);
         WHEN 'retrying' THEN PERFORM taskq_fail(id, token, 'oops', retry_in => '1 h');
         WHEN 'held' THEN PERFORM taskq_suspend(id, token);
-        -- a worker's death takes a transaction of its own
+        -- a worker's death needs a transaction of its own
         WHEN 'orphan' THEN
             PERFORM taskq_suspend(id, token);
             UPDATE taskq.task t SET reason = 4 WHERE t.task_id = id;
@@ -75,8 +75,8 @@ CREATE FUNCTION pg_temp.state(id bigint) RETURNS text LANGUAGE sql AS $$
 SELECT coalesce((SELECT state FROM taskq.tasks WHERE task_id = id), 'gone')
 $$;
 
--- A new task after one in that state: its own state, and the other's if that
--- changes.  Rolled back, so that each begins alike.
+-- A new task after one in that state: its own state, and the other's if it changes. Rolled back, so
+-- that each starts with the same state.
 CREATE FUNCTION pg_temp.attempt(q text, earlier text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     m record;
@@ -106,7 +106,7 @@ SELECT is(pg_temp.attempt(concat(policy, ' ', "order"), earlier), wanted,
   FROM cell ORDER BY policy, "order", earlier;
 SELECT diag(concat(count(*), ' cells of policy, order and state of the earlier task')) FROM cell;
 
--- Ways out of a state, with one waiting behind: its state afterwards.
+-- Ways out of a state, with a task waiting behind: its state afterwards.
 CREATE TEMP TABLE way (name text PRIMARY KEY, was text, call text, serial text, hold text, until text);
 INSERT INTO way VALUES
  ('complete',         'running',   'SELECT taskq_complete(:id, :token)',                          'pending', 'pending', 'pending'),
@@ -172,8 +172,8 @@ SELECT is(pg_temp.way_out(policy || ' fifo', was, call), wanted, concat(policy, 
   FROM step ORDER BY name, policy;
 SELECT diag(concat(count(*), ' cells of policy and way out of a state')) FROM step;
 
--- Insertions: the earlier task afterwards; the new one is pending, or blocked
--- by one that still runs where the queue wants it so.
+-- Insertions: the earlier task afterwards; the new one is pending, or blocked by a task that still
+-- runs if the queue wants that.
 CREATE TEMP TABLE touched (earlier text PRIMARY KEY, supersede text, "replace" text, "delete" text);
 INSERT INTO touched VALUES
  ('pending',   'redundant', 'redundant', 'gone'),
@@ -218,7 +218,7 @@ BEGIN
         RAISE SQLSTATE 'RB000' USING MESSAGE = 'could not be made';
     END IF;
     new := taskq_submit(q, key => 'k', insertion => how);
-    -- who is in the new one's way
+    -- the tasks that block the new one
     wanted := CASE WHEN q ~ '^none' OR NOT EXISTS (
                        SELECT FROM taskq.tasks t WHERE t.queue = q AND t.key = 'k' AND t.task_id <> new
                           AND (t.state IN ('pending', 'running')
@@ -251,6 +251,6 @@ SELECT is(pg_temp.insertion(policy || ' fifo', earlier, how), wanted,
   FROM touch ORDER BY how, earlier, policy;
 SELECT diag(concat(count(*), ' cells of insertion, policy and state of the earlier task')) FROM touch;
 
-SELECT is_empty('SELECT * FROM taskq_check()', 'taskq_check() is silent');
+SELECT is_empty('SELECT * FROM taskq_check()', 'taskq_check() finds nothing');
 SELECT * FROM finish();
 ROLLBACK;

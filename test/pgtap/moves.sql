@@ -1,4 +1,4 @@
--- All pairs of states: which moves tq_state_enter allows.
+-- All pairs of states: which transitions tq_state_enter allows.
 BEGIN;
 SELECT plan(308);
 
@@ -9,7 +9,7 @@ INSERT INTO word VALUES
     ('cancelled', 7, false), ('filtered', 8, false), ('redundant', 9, false),
     ('recreated', 10, false);
 
--- The table of the contract, written out once more.
+-- The table of the contract, written a second time.
 CREATE TEMP TABLE legal (origin text, target text);
 INSERT INTO legal
 SELECT m.origin, regexp_split_to_table(m.targets, ' ')
@@ -76,7 +76,7 @@ SELECT a.task_id, 'archive', a.state, a.version, a.reason, a.descent,
        a.worker_id, a.finished_at, row(a.*)::text, a.payload, a.reference
   FROM taskq.archive a;
 
--- Tries one move; says what came of it, all in one row.
+-- Tries one transition; the result in one row.
 CREATE FUNCTION pg_temp.try_move(id bigint, target text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -141,7 +141,7 @@ BEGIN
             what || ': the rest of the row fits');
     ELSE
         RETURN NEXT is(answer,
-            format('TQ005 task %s is %s and cannot be %s', id, origin, target),
+            format('TQ005 cannot move task %s because it is %s', id, origin),
             what || ' is refused');
         RETURN NEXT is(places, 1, what || ': one row');
         RETURN NEXT is(after.place || after.whole, before.place || before.whole,
@@ -158,13 +158,13 @@ $$;
 SELECT pg_temp.try_pair(o.state, n.state)
   FROM word o CROSS JOIN word n ORDER BY o.number, n.number;
 
--- Other words are no states.
+-- Other words are not states.
 SELECT throws_ok($$SELECT taskq.debug_move(taskq_submit('moves'), 'deleted')$$,
-    '22023', NULL, 'an unknown state');
+    '22023', NULL, 'an unknown state is refused');
 SELECT throws_ok('SELECT taskq.debug_move(-1, ''done'')', 'TQ002', NULL,
-    'an unknown task');
+    'an unknown task is refused');
 
--- The worst outcome that a task was moved out of stays with it.
+-- The worst final state that a task has left stays with it.
 CREATE FUNCTION pg_temp.path(VARIADIC states text[]) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -185,7 +185,7 @@ SELECT is(pg_temp.path('running', 'dead', 'done', 'filtered'), 'dead',
 SELECT is(pg_temp.path('done', 'suspended', 'pending'), 'suspended',
     'descent: suspension is worse than success');
 SELECT is_empty('SELECT * FROM taskq_check()',
-    'all that leaves no disagreement');
+    'after all transitions taskq_check finds nothing');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,5 +1,5 @@
--- Rows with strange values, written by somebody who may write the tables:
--- calls skip them or raise clean errors, never class XX, and never crash.
+-- Rows with strange values, written by a user who may write the tables: calls skip them or raise
+-- clean errors, never class XX, and never crash.
 BEGIN;
 SELECT plan(7);
 
@@ -49,7 +49,7 @@ SELECT format('UPDATE taskq.task SET %s WHERE task_id = {id}', c)
     'key = repeat(''k'', 1000)', 'correlation_id = repeat(''c'', 1000)',
     'message = repeat(''m'', 100000)', 'data = ''\x''']) c;
 INSERT INTO wrong (change) VALUES
-    -- parts of other kinds than the row thinks
+    -- parts of another kind than the row says
     ('INSERT INTO taskq.large VALUES ({id}, 0, NULL, ''\xff'');'
      'UPDATE taskq.task SET large = 1, payload = NULL WHERE task_id = {id}'),
     ('INSERT INTO taskq.large VALUES ({id}, 1, ''1'', NULL);'
@@ -103,7 +103,7 @@ INSERT INTO wrong (change) VALUES
     ('DELETE FROM taskq.instance'),
     ('DELETE FROM taskq.function_right');
 
--- What is done with such a row; {t} is the token.
+-- What is called for such a row; {t} is the token.
 CREATE TEMP TABLE action (n serial, call text);
 INSERT INTO action (call) VALUES
     ('SELECT taskq_claim(''planted'')'),
@@ -157,7 +157,7 @@ INSERT INTO action (call) VALUES
     ('SELECT taskq_run_reapers()'),
     ('SELECT taskq_check()'),
     ('SELECT taskq_activate()');
--- the same with a task that is finished
+-- the same with a finished task
 INSERT INTO action (call)
 SELECT 'SELECT taskq.debug_move({id}, ''' || s || ''')'
   FROM unnest(ARRAY['running', 'suspended', 'dead', 'done']) s;
@@ -177,7 +177,7 @@ BEGIN
 END
 $$;
 
--- Runs one, undoes it, and tells the error's code, or 00000.
+-- Runs one, rolls it back, and returns the error's code, or 00000.
 CREATE FUNCTION pg_temp.run(call text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE call;
@@ -188,7 +188,7 @@ EXCEPTION
 END
 $$;
 
--- Every change with the actions that it concerns.
+-- Every change with the actions that use it.
 CREATE TEMP TABLE outcome (state text, change text, call text, answer text);
 CREATE FUNCTION pg_temp.run_all(state text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

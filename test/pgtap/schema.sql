@@ -30,7 +30,7 @@ SELECT columns_are('taskq', 'task', ARRAY[
     'correlation_id', 'tags', 'options', 'payload', 'data', 'headers',
     'result', 'checkpoint', 'errors', 'message']);
 
--- The order counts: C code reads the fixed part as one struct.
+-- The order matters: C code reads the fixed part as one struct.
 PREPARE task_columns AS
 SELECT a.attnum::int, a.attname::text COLLATE "default",
        format_type(a.atttypid, NULL), a.attnotnull
@@ -80,7 +80,7 @@ SELECT results_eq('task_columns', $$VALUES
     (40, 'message', 'text', false)$$,
     'columns of taskq.task stand in their order, with their types');
 
--- What a claim changes: side by side, of fixed width, not null.
+-- What a claim changes: adjacent, of fixed width, not null.
 CREATE TEMP TABLE claimed_column (name) AS
 SELECT unnest(ARRAY['state', 'attempt', 'token', 'version', 'worker_id',
                     'claimed_by', 'claimed_at', 'lease_until']);
@@ -92,7 +92,7 @@ SELECT is((SELECT count(*) FROM pg_attribute a
 SELECT is((SELECT (max(a.attnum) - min(a.attnum))::int FROM pg_attribute a
              JOIN claimed_column c ON a.attname = c.name
             WHERE a.attrelid = 'taskq.task'::regclass), 7,
-    'the columns that a claim changes are side by side');
+    'the columns that a claim changes are adjacent');
 SELECT is_empty($$
     SELECT a.attname FROM pg_attribute a
      WHERE a.attrelid = 'taskq.task'::regclass AND a.attnum > 0
@@ -102,8 +102,8 @@ SELECT is_empty($$
                          WHERE b.attrelid = a.attrelid)$$,
     'no column before them can be null or varies in width');
 
--- Nothing but views depends on a column that a claim changes: no index key,
--- no included column, no expression or predicate, no constraint, no trigger.
+-- Only views depend on a column that a claim changes: no index key, no included column, no
+-- expression or predicate, no constraint, no trigger.
 CREATE TEMP VIEW use_of_claimed_column AS
 SELECT pg_describe_object(d.classid, d.objid, d.objsubid) COLLATE "default" AS used_by,
        a.attname
@@ -127,7 +127,7 @@ SAVEPOINT s;
 CREATE INDEX planted ON taskq.task (lease_until);
 SELECT results_eq('TABLE use_of_claimed_column',
     $$VALUES ('index taskq.planted', 'lease_until'::name)$$,
-    'a key would be noticed');
+    'a key column would be noticed');
 ROLLBACK TO s;
 CREATE INDEX planted ON taskq.task (lane_id) INCLUDE (attempt);
 SELECT results_eq('TABLE use_of_claimed_column',
@@ -163,24 +163,24 @@ SELECT set_eq($$
     'CREATE INDEX task_correlation_idx ON taskq.task USING btree (correlation_id) WHERE (correlation_id IS NOT NULL)',
     'CREATE INDEX task_wake_idx ON taskq.task USING btree (wake_at) INCLUDE (queue_id) WHERE (wake_at IS NOT NULL)',
     'CREATE INDEX task_suspended_idx ON taskq.task USING btree (queue_id, key, task_id) WHERE (suspended_at IS NOT NULL)'],
-    'taskq.task has these indexes and no other');
+    'taskq.task has exactly these indexes');
 SELECT set_eq($$
     SELECT unnest(reloptions) FROM pg_class
      WHERE oid = 'taskq.task'::regclass$$, ARRAY[
     'fillfactor=50', 'vacuum_truncate=off',
     'autovacuum_vacuum_scale_factor=0.01',
     'autovacuum_vacuum_threshold=5000'],
-    'half of each page is free, and the rest of the storage settings');
+    'half of each page is free, and the other storage settings are right');
 
--- A claim is a heap-only update, indeed.
+-- A claim is really a heap-only update.
 SELECT lives_ok($$SELECT count(*) FROM taskq_submit_many('hot',
-    array_fill('1'::jsonb, ARRAY[20]))$$, 'twenty tasks');
+    array_fill('1'::jsonb, ARRAY[20]))$$, 'twenty tasks are submitted');
 SELECT is((SELECT count(*) FROM taskq_claim('hot', max_tasks => 20)), 20::bigint,
-    'are claimed');
+    'all twenty are claimed');
 SELECT is(pg_stat_get_xact_tuples_updated('taskq.task'::regclass), 20::bigint,
-    'by twenty updates');
+    'there were twenty updates');
 SELECT is(pg_stat_get_xact_tuples_hot_updated('taskq.task'::regclass),
-    20::bigint, 'all of them heap-only');
+    20::bigint, 'all twenty updates were heap-only');
 
 -- The archive: the columns of tasks, then its own; 17 leaves.
 SELECT results_eq($$
@@ -203,7 +203,7 @@ SELECT results_eq($$
     ('finished_at', 'timestamp with time zone', true),
     ('expires_at', 'timestamp with time zone', false),
     ('recreated_as', 'bigint', false)$$,
-    'and goes on with four of its own');
+    'four columns of its own follow');
 SELECT set_eq($$
     SELECT c.relname::text || ' ' || pg_get_expr(c.relpartbound, c.oid)
       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -239,17 +239,17 @@ SELECT set_eq($$
        AND NOT EXISTS (SELECT FROM pg_index i
                         WHERE i.indrelid = c.oid AND i.indisprimary)$$,
     ARRAY['queue_change', 'worker_change']::name[],
-    'every table has a primary key, but those that are always empty');
+    'every table has a primary key, except those that are always empty');
 SELECT is_empty($$
     SELECT 1 FROM taskq.queue_change UNION ALL
-    SELECT 1 FROM taskq.worker_change$$, 'and these are empty');
+    SELECT 1 FROM taskq.worker_change$$, 'the tables without a primary key are empty');
 SELECT is((SELECT sum(c.relnatts) FROM pg_class c
             WHERE c.oid IN ('taskq.queue_change'::regclass,
                             'taskq.worker_change'::regclass)), 0::bigint,
-    'they have no columns');
+    'the tables without a primary key have no columns');
 
--- Every object that the extension has has a comment, by whatever catalog it
--- is in: objects of the extension and what belongs to its tables.
+-- Every object of the extension has a comment, in whatever catalog it is: objects of the extension
+-- and what belongs to its tables.
 CREATE TEMP VIEW uncommented AS
 WITH member AS (
     SELECT d.classid, d.objid

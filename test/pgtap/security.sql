@@ -1,4 +1,4 @@
--- Nobody gains rights by how the objects of the extension are made.
+-- No role gains rights by how the objects of the extension are created.
 BEGIN;
 SELECT plan(23);
 
@@ -14,21 +14,21 @@ SELECT extowner AS oid FROM pg_extension WHERE extname = 'taskq';
 
 -- the extension
 SELECT is((SELECT trusted FROM pg_available_extension_versions WHERE name = 'taskq' AND installed), false, 'trusted is false');
-SELECT is((SELECT superuser FROM pg_available_extension_versions WHERE name = 'taskq' AND installed), true, 'only superusers create it');
+SELECT is((SELECT superuser FROM pg_available_extension_versions WHERE name = 'taskq' AND installed), true, 'only superusers can create the extension');
 
 -- functions
-SELECT cmp_ok((SELECT count(*) FROM function)::int, '>', 50, 'there are functions to look at');
+SELECT cmp_ok((SELECT count(*) FROM function)::int, '>', 50, 'there are functions to check');
 SELECT is_empty('SELECT name FROM function WHERE prosecdef AND (proconfig IS NULL OR NOT proconfig @> ''{"search_path=pg_catalog, pg_temp"}'')',
-    'no SECURITY DEFINER without a search_path');
-SELECT is_empty('SELECT name FROM function WHERE prosecdef', 'and in fact none at all');
+    'no function is SECURITY DEFINER without a search_path');
+SELECT is_empty('SELECT name FROM function WHERE prosecdef', 'no function is SECURITY DEFINER at all');
 SELECT is_empty('SELECT f.name FROM function f JOIN pg_language l ON l.oid = f.prolang WHERE l.lanname <> ''c'' AND f.prokind <> ''a''',
     'all functions are in C');
-SELECT is_empty('SELECT name FROM function WHERE proisstrict OR proleakproof OR prosupport <> 0', 'none is strict, leakproof, or has a support function');
+SELECT is_empty('SELECT name FROM function WHERE proisstrict OR proleakproof OR prosupport <> 0', 'no function is strict, leakproof, or has a support function');
 SELECT set_eq('SELECT name FROM function WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', ARRAY[
     'taskq_version()', 'taskq.state_name(smallint)', 'taskq.reason_name(smallint)',
     'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
-    'taskq.task_progress(bigint,bigint)', 'taskq.workflow_sight(integer)', 'taskq.workflow_look(bigint)',
+    'taskq.task_progress(bigint,bigint)', 'taskq.workflow_look(bigint)',
     'taskq.workflow_step_rows(bigint)', 'taskq.batch_rows(bigint)'], 'EXECUTE is PUBLIC''s only on what the views call');
 SELECT set_eq($$
     SELECT f.proname FROM function f, aclexplode(f.proacl) a
@@ -37,16 +37,16 @@ $$, $$
     SELECT proname FROM function
      WHERE proname IN ('taskq_get', 'taskq_await', 'taskq_get_many', 'taskq_list', 'taskq_lineage', 'taskq_count', 'taskq_sequence_at', 'taskq_explain', 'taskq_explain_claim', 'taskq_health', 'range_numbers',
                        'taskq_timeline', 'taskq_workflow', 'taskq_step_levels', 'taskq_workflow_graph', 'taskq_await_workflow')
-$$, 'and pg_monitor''s on what looks');
+$$, 'pg_monitor has EXECUTE on what reads');
 SELECT is_empty('SELECT f.name FROM function f, aclexplode(f.proacl) a WHERE a.grantee NOT IN (0, (SELECT oid FROM owner), ''pg_monitor''::regrole)',
-    'and nobody else''s');
+    'no other role has EXECUTE');
 SELECT is_empty($$
     SELECT name FROM function f WHERE pronamespace <> 'taskq'::regnamespace AND proname NOT IN ('taskq_version', 'taskq_activate')
        AND NOT EXISTS (SELECT FROM taskq.function_right r WHERE r.function = f.proname)
        AND proname <> 'taskq_health'
-$$, 'every public function comes with a right');
+$$, 'every public function belongs to a right');
 SELECT is_empty('SELECT function FROM taskq.function_right r WHERE NOT EXISTS (SELECT FROM function f WHERE f.proname = r.function)',
-    'and every right is about a function');
+    'every right belongs to a function');
 SELECT is_empty('SELECT proname FROM function WHERE pronamespace <> ''taskq''::regnamespace GROUP BY proname HAVING count(*) > 1', 'no name is overloaded');
 
 -- tables, sequences, views
@@ -54,36 +54,36 @@ SELECT is_empty($$
     SELECT c.relname, a.grantee FROM relation c, aclexplode(c.relacl) a
      WHERE a.grantee <> (SELECT oid FROM owner)
        AND (a.grantee <> 0 OR a.privilege_type <> 'SELECT' OR c.relkind <> 'v' OR a.is_grantable)
-$$, 'only the owner can touch tables and sequences; views are looked at, nothing else');
+$$, 'only the owner can use tables and sequences; views can only be read');
 SELECT is_empty($$
     SELECT c.relname, t.attname FROM relation c JOIN pg_attribute t ON t.attrelid = c.oid WHERE t.attacl IS NOT NULL
 $$, 'no column has privileges of its own');
 SELECT is_empty($$
     SELECT c.relname FROM relation c, aclexplode(c.relacl) a
      WHERE a.grantee = 0 AND c.relname <> 'settings' AND NOT coalesce(c.reloptions, '{}') @> '{security_barrier=true}'
-$$, 'every view that everybody may look at is a security barrier');
+$$, 'every view that PUBLIC may read is a security barrier');
 SELECT is_empty($$
     SELECT c.relname FROM relation c WHERE c.relkind = 'v' AND coalesce(c.reloptions, '{}') @> '{security_invoker=true}'
-$$, 'and shows its owner''s tables');
+$$, 'every view reads its tables with the rights of its owner');
 SELECT is_empty('SELECT relname FROM relation WHERE relowner <> (SELECT oid FROM owner) UNION ALL SELECT name FROM function WHERE proowner <> (SELECT oid FROM owner)',
-    'one owner has all of it');
+    'all objects have the same owner');
 SELECT is_empty($$
     SELECT w.fdwname FROM pg_foreign_data_wrapper w, aclexplode(w.fdwacl) a WHERE w.fdwname = 'taskq' AND a.grantee <> (SELECT oid FROM owner)
      UNION ALL
     SELECT s.srvname FROM pg_foreign_server s, aclexplode(s.srvacl) a WHERE s.srvname = 'taskq' AND a.grantee <> (SELECT oid FROM owner)
-$$, 'nobody makes a foreign table of his own');
+$$, 'no role can create a foreign table of its own');
 
 -- schema, types
 SELECT set_eq($$
     SELECT a.grantee::regrole::text, a.privilege_type FROM pg_namespace n, aclexplode(n.nspacl) a
      WHERE n.nspname = 'taskq' AND a.grantee <> (SELECT oid FROM owner)
-$$, $$VALUES ('-', 'USAGE')$$, 'the schema may be used, and nothing made in it');
+$$, $$VALUES ('-', 'USAGE')$$, 'the schema can be used, but not written');
 SELECT is_empty($$
     SELECT t.typname FROM pg_type t JOIN member m ON m.classid = 'pg_type'::regclass AND m.objid = t.oid
      WHERE t.typtype = 'c' AND NOT has_type_privilege('public', t.oid, 'USAGE')
-$$, 'everybody may use the types');
+$$, 'every role may use the types');
 
--- objects of a session's own in front of those of the extension
+-- a session's own objects with the names of the server's
 CREATE ROLE taskq_security_test;
 SELECT taskq_create_queue('mine');
 SELECT taskq_grant('mine', 'taskq_security_test', '{submit,work,read}');
@@ -110,7 +110,7 @@ SELECT taskq_grant('mine', 'taskq_security_test', '{manage}'), taskq_revoke('min
 SELECT count(*) FROM taskq_run_reapers();
 SELECT count(*) FROM taskq_check();
 SET LOCAL search_path = public, pg_catalog;
-SELECT is_empty('SELECT who FROM pg_temp.heard', 'no object of a session is called in place of the server''s');
-SELECT ok(NOT has_function_privilege('taskq_security_test', 'taskq_cancel(bigint,text,boolean)', 'EXECUTE'), 'and rights were changed by the real catalog');
+SELECT is_empty('SELECT who FROM pg_temp.heard', 'no object of a session is called instead of that of the server');
+SELECT ok(NOT has_function_privilege('taskq_security_test', 'taskq_cancel(bigint,text,boolean)', 'EXECUTE'), 'rights were changed in the real catalog');
 SELECT * FROM finish();
 ROLLBACK;

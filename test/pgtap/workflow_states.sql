@@ -1,11 +1,10 @@
--- What state an instance is in, by the states of its steps: every combination
--- that decides it, against the table of precedence as the page has it.
+-- The state of an instance by the states of its steps: every combination that decides it, compared
+-- with the table of precedence in the documentation.
 BEGIN;
 SELECT no_plan();
 
--- The kinds of steps.  What goes on keeps an instance with a failed step from
--- being in error; what has begun keeps one whose time is ahead from being
--- pending.
+-- The kinds of steps. A live step keeps an instance with a failed step from being in error; a step
+-- that has begun keeps an instance with a time in the future from being pending.
 CREATE TEMP TABLE kind (kind text PRIMARY KEY, goes_on boolean, finished boolean, failed boolean, begun boolean);
 INSERT INTO kind VALUES
  --                 goes_on  finished failed begun
@@ -14,7 +13,7 @@ INSERT INTO kind VALUES
  ('backoff',        true,    false,   false, true),
  ('later',          true,    false,   false, false),
  ('held',           true,    false,   false, false),
- ('put aside',      true,    false,   false, true),
+ ('suspended',      true,    false,   false, true),
  ('signal',         true,    false,   false, false),
  ('in line',        true,    false,   false, false),
  ('blocked',        false,   false,   false, false),
@@ -25,7 +24,7 @@ INSERT INTO kind VALUES
  ('cancelled',      false,   false,   true,  false),
  ('redundant',      false,   false,   true,  false);
 
--- The first that applies.
+-- The first one that applies.
 CREATE FUNCTION pg_temp.expected(kinds text[], ahead boolean, ended_by_call boolean DEFAULT false)
 RETURNS text LANGUAGE sql AS $$
     SELECT CASE
@@ -37,13 +36,13 @@ RETURNS text LANGUAGE sql AS $$
         WHEN kinds && '{ready,running}' THEN 'running'
         WHEN ahead AND NOT bool_or(k.begun) THEN 'pending'
         WHEN 'backoff' = ANY (kinds) THEN 'waiting_for_retry'
-        WHEN kinds && '{held,put aside}' THEN 'suspended'
+        WHEN kinds && '{held,suspended}' THEN 'suspended'
         ELSE 'waiting_for_dependencies'
     END
     FROM pg_temp.kind k WHERE k.kind = ANY (kinds)
 $$;
 
--- One step of each kind, brought there by calls, in an instance of its own.
+-- One step of each kind, produced by calls, in an instance of its own.
 SELECT lives_ok($$
     SELECT taskq_create_queue('states', '{"retry_base": "1 day", "retry_cap": "1 day"}');
     SELECT taskq_create_queue('states line', '{"key_policy": "serial"}');
@@ -54,20 +53,20 @@ SELECT lives_ok($$
                              WHEN 'blocked' THEN '{"depends_on": ["ready"]}'
                              WHEN 'filtered' THEN '{"when": "$.input.n == 1"}'
                              ELSE '{}' END::jsonb ORDER BY kind) FROM pg_temp.kind)))$$,
-    'a step of each kind');
+    'a step of each kind is created');
 
 CREATE FUNCTION pg_temp.claim(id bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     answer bigint;
 BEGIN
-    -- the one that is wanted comes first
+    -- the wanted one comes first
     PERFORM taskq_update_task(id, '{"priority": 9}');
     SELECT c.token INTO STRICT answer FROM taskq_claim('states') c WHERE c.task_id = id;
     RETURN answer;
 END
 $$;
 
--- Brings a step to be of a kind, by a call.
+-- Makes a step one of a kind, by a call.
 CREATE FUNCTION pg_temp.bring(id bigint, kind text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     CASE kind
@@ -75,7 +74,7 @@ BEGIN
         WHEN 'backoff' THEN PERFORM taskq_fail(id, pg_temp.claim(id), 'oops');
         WHEN 'later' THEN PERFORM taskq_update_task(id, jsonb_build_object('run_at', now() + interval '1 day'));
         WHEN 'held' THEN PERFORM taskq_hold(id);
-        WHEN 'put aside' THEN PERFORM taskq_suspend(id, pg_temp.claim(id));
+        WHEN 'suspended' THEN PERFORM taskq_suspend(id, pg_temp.claim(id));
         WHEN 'done' THEN PERFORM taskq_complete(id, pg_temp.claim(id));
         WHEN 'resolved' THEN PERFORM taskq_resolve(id);
         WHEN 'dead' THEN PERFORM taskq_fail(id, pg_temp.claim(id), 'no', retryable => false);
@@ -90,22 +89,21 @@ SELECT taskq_submit('states line', key => 'k');
 CREATE TEMP TABLE sample AS SELECT taskq_start_workflow('states') AS workflow_id;
 SELECT lives_ok($$
     SELECT pg_temp.bring(s.task_id, s.step) FROM taskq.workflow_steps s JOIN pg_temp.sample USING (workflow_id)
-     ORDER BY s.step$$, 'all are brought there');
+     ORDER BY s.step$$, 'each step was made one of its kind');
 SELECT results_eq($$
     SELECT s.step, s.state FROM taskq.workflow_steps s JOIN pg_temp.sample USING (workflow_id) ORDER BY s.step$$,
     $$VALUES ('backoff', 'pending'), ('blocked', 'blocked'), ('cancelled', 'cancelled'), ('dead', 'dead'), ('done', 'done'),
              ('filtered', 'filtered'), ('held', 'suspended'), ('in line', 'blocked'), ('later', 'pending'),
-             ('put aside', 'suspended'), ('ready', 'pending'), ('redundant', 'redundant'), ('resolved', 'done'),
-             ('running', 'running'), ('signal', 'suspended')$$, 'and are what they should be');
+             ('ready', 'pending'), ('redundant', 'redundant'), ('resolved', 'done'),
+             ('running', 'running'), ('signal', 'suspended'), ('suspended', 'suspended')$$, 'each step has the state of its kind');
 
--- Every set of kinds, those that are alike in turns, at once or later: an
--- instance that has copies of these steps.
+-- Every set of kinds, similar kinds in turn, now or later: an instance with copies of these steps.
 CREATE TEMP TABLE combination AS
 SELECT n * 2 + ahead AS n, ahead = 1 AS ahead,
        array_remove(ARRAY[
            CASE WHEN n & 1 <> 0 THEN 'ready' END, CASE WHEN n & 2 <> 0 THEN 'running' END,
            CASE WHEN n & 4 <> 0 THEN 'backoff' END, CASE WHEN n & 8 <> 0 THEN 'later' END,
-           CASE WHEN n & 16 <> 0 THEN (ARRAY['held', 'put aside'])[n % 2 + 1] END,
+           CASE WHEN n & 16 <> 0 THEN (ARRAY['held', 'suspended'])[n % 2 + 1] END,
            CASE WHEN n & 32 <> 0 THEN 'signal' END, CASE WHEN n & 64 <> 0 THEN 'in line' END,
            CASE WHEN n & 128 <> 0 THEN 'blocked' END, CASE WHEN n & 256 <> 0 THEN 'done' END,
            CASE WHEN n & 512 <> 0 THEN 'resolved' END, CASE WHEN n & 1024 <> 0 THEN 'filtered' END,
@@ -141,10 +139,10 @@ SELECT is(w.state, pg_temp.expected(c.kinds, c.ahead),
  ORDER BY c.n;
 SELECT diag(count(*) || ' combinations of steps; of states: ' ||
             string_agg(DISTINCT pg_temp.expected(c.kinds, c.ahead), ', ')) FROM pg_temp.combination c;
--- what its row says of an instance that has ended comes first
+-- for an ended instance the row comes first
 UPDATE taskq.workflow SET state = 4 WHERE workflow_id > 1000000000;
 SELECT is_empty($$SELECT * FROM taskq.workflows WHERE workflow_id > 1000000000 AND state <> 'cancelled'$$,
-    'cancelled by a call, whatever its steps are');
+    'an instance that was cancelled by a call is cancelled, whatever its steps are');
 
 -- counts are those of the steps
 SELECT is_empty($$
@@ -153,6 +151,6 @@ SELECT is_empty($$
      WHERE w.steps_total <> (SELECT count(*) FROM pg_temp.kind)
         OR w.steps_done <> (SELECT count(*) FROM pg_temp.kind k WHERE k.kind = ANY (c.kinds) AND k.finished)
         OR w.steps_dead <> ('dead' = ANY (c.kinds))::int OR w.steps_running <> ('running' = ANY (c.kinds))::int$$,
-    'numbers of steps');
+    'the counts of steps are right');
 SELECT * FROM finish();
 ROLLBACK;

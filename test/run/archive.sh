@@ -1,8 +1,8 @@
 # archive.sh: packages of Debian's archive, sources and others, by apt with a
-# configuration of our own: nothing of the machine's changes, and nothing is
-# installed.  apt proves the signatures.
+# configuration of its own: nothing of the machine's changes, and nothing is
+# installed. apt verifies the signatures.
 #
-# What is made of them is kept, since it takes minutes:
+# The result is kept, since it takes minutes:
 #
 #   TASKQ_CACHE   where (default: /var/cache/taskq for root, since user postgres
 #                 must be able to read it, else below XDG_CACHE_HOME or ~/.cache)
@@ -17,7 +17,7 @@ cache_dir() {
 	fi
 }
 
-# made_cache: cache_dir, made when it is not there
+# made_cache: cache_dir, created if it does not exist
 made_cache() {
 	local cache
 	cache=$(cache_dir)
@@ -25,8 +25,8 @@ made_cache() {
 		die "could not make $cache; TASKQ_CACHE names another"
 }
 
-# suite_of MAJOR: the Debian that has this PostgreSQL; nothing is said of one
-# that no Debian has
+# suite_of MAJOR: the Debian release that has this PostgreSQL; prints nothing
+# for a version that none has
 suite_of() {
 	case $1 in
 		15) say bookworm ;;
@@ -79,8 +79,8 @@ fetch_source() {
 	local major=$1 dir=$2 version
 	own_apt deb-src '' "$dir" || return
 	cd "$dir/download" || return
-	# that of the package first, then the others, the newest first: an
-	# archive does not always have the source of each package
+	# that of the package first, then the others, the newest first: an archive
+	# does not always have the source of each package
 	for version in \
 		$(dpkg-query -W -f '${Version}' "postgresql-$major" 2>/dev/null) \
 		$(apt-cache "${APT_OPTIONS[@]}" showsrc --only-source \
@@ -103,10 +103,10 @@ unpack_packages() {
 	done
 }
 
-# fetched NAME COMMAND ARGUMENT...: sees that the cache has NAME, a directory.
-# When it has not, COMMAND makes it: it gets two more arguments, a directory to
-# work in, where it makes "root", and the place to which that is moved.  Two at
-# a time wait for each other.
+# fetched NAME COMMAND ARGUMENT...: ensures that the cache has NAME, a
+# directory. If it has not, COMMAND creates it: it gets two more arguments, a
+# directory to work in, where it creates "root", and the place to which that is
+# moved. Concurrent calls wait for each other.
 fetched() {
 	local name=$1 cache
 	shift

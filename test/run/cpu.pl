@@ -1,8 +1,8 @@
-# cpu.pl COMMAND...: runs it and tells, in a comment of TAP, how much processor
-# time it has used with all that it has started, servers too.
+# cpu.pl COMMAND...: runs it and reports, in a TAP comment, how much processor
+# time it has used with everything that it has started, servers too.
 #
-# A server that pg_ctl starts leaves its parents, and nobody would count it;
-# on Linux its new parent can be this program.
+# A server that pg_ctl starts leaves its parents and would not be counted; on
+# Linux its new parent can be this program.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ if ($pid == 0)
 {
 	exec { $ARGV[0] } @ARGV or die "$ARGV[0]: $!";
 }
-# a process that nobody waits for would seem to be alive
+# a process that is not waited for would seem to be alive
 my $status = 0;
 for (my $ended = 0; $ended != $pid;)
 {

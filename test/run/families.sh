@@ -54,8 +54,8 @@ regress_names() {
 	done
 }
 
-# count_regress FAMILY OUTPUT STATUS LOG TEST...: of pg_regress' own lines, in
-# the form of version 15 and in the later one
+# count_regress FAMILY OUTPUT STATUS LOG TEST...: from the lines of pg_regress,
+# in the form of version 15 and in the later one
 count_regress() {
 	local family=$1 output=$2 status=$3 log=$4 passed failed
 	shift 4
@@ -80,13 +80,13 @@ run_unloaded() {
 	regress_on unloaded "shared_preload_libraries = ''"
 }
 
-# make_unloaded DIRECTORY: tests and results there become what they are without
-# preloading; test/unloaded has the differences, and what is left out
+# make_unloaded DIRECTORY: changes tests and results there to what they are
+# without preloading; test/unloaded has the differences, and what is left out
 make_unloaded() {
 	local patch
 	for patch in "$TASKQ_SRC"/test/unloaded/*.patch; do
 		patch -s -F 0 -p1 -d "$1" <"$patch" ||
-			die "${patch#"$TASKQ_SRC"/} does not go with its test any more"
+			die "${patch#"$TASKQ_SRC"/} no longer fits its test"
 	done
 	grep -vxF -f <(sed 's/^/test: /' "$TASKQ_SRC/test/unloaded/left_out") \
 		"$TASKQ_SRC/test/regress_schedule" >"$1/test/regress_schedule"
@@ -154,7 +154,7 @@ run_pgtap() {
 	local files
 	pick_files "$TASKQ_SRC/test/pgtap" .sql "$(asked_for pgtap)"
 	use_build test
-	# plans of views that are dear by their size alone would be compiled
+	# plans of views that are expensive only by their size would be compiled
 	start_server pgtap 'jit = off'
 	"$BIN/psql" -X -q -h "$SOCKETS" -p 5432 -U postgres -d postgres \
 		-v ON_ERROR_STOP=1 -c 'CREATE DATABASE pgtap' -c '\c pgtap' \
@@ -194,10 +194,10 @@ run_tap() {
 	use_build test
 	mkdir -p "$dir/tmp_check/log" "$dir/templates"
 	pushd "$dir" >/dev/null || exit
-	# the slowest first, so that none is left alone at the end
+	# the slowest first, so that none of them runs alone at the end
 	mapfile -t files < <(grep -l '(takes long)' "${files[@]}"
 		grep -L '(takes long)' "${files[@]}")
-	# several at once: they wait more than they work
+	# several at the same time: they wait more than they work
 	PATH=$BIN:$PATH PG_REGRESS=$PGXS/src/test/regress/pg_regress \
 		PERL5LIB=$PGXS/src/test/perl:$TASKQ_SRC/test/t/lib:$TASKQ_SRC/test/chaos/lib \
 		TEMP_CONFIG=$TASKQ_SRC/test/run/tap.conf TESTDIR=$dir \
@@ -261,7 +261,7 @@ run_model() {
 	count model $PASSED $FAILED $SKIPPED
 }
 
-# The chaos test alone, for as long as is wanted
+# Only the chaos test, for the given time
 run_chaos() {
 	export CHAOS_SECONDS=${CHAOS_SECONDS:-60}
 	TESTS=chaos FILES='' run_tap
@@ -276,7 +276,7 @@ run_scale() {
 run_lint() {
 	local files
 	pick_files "$TASKQ_SRC/test/lint" .sh "$(asked_for lint)"
-	# most look at the sources alone
+	# most of them read only the sources
 	! grep -q TASKQ_LIBRARY "${files[@]}" || use_build release
 	cd "$TASKQ_SRC" || exit
 	TASKQ_LIBRARY=$TASKQ_TMP/build-release/taskq.so prove_files lint 2 "${files[@]}"

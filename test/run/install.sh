@@ -1,8 +1,8 @@
 # install.sh: the builds, and the private installations that have them.
 #
-# A server finds its directories relative to its own program.  So a copy of
-# bin, with links to all that is in lib and share, is an installation of its
-# own, into which everybody may install an extension.
+# A server finds its directories relative to its own program. So a copy of bin,
+# with links to everything in lib and share, is an installation of its own, into
+# which any user may install an extension.
 
 # config_dir OPTION: a directory that pg_config names.  What is copied and
 # linked below depends on it: an empty answer must not become "/".
@@ -47,7 +47,7 @@ make_build() {
 }
 
 # begin_with KIND ROOT: a new installation; for a mutant, that of TASKQ_BASE and
-# its objects.  What is made of all sources is left out.
+# its objects. What depends on all sources is left out.
 begin_with() {
 	if [ -n "${TASKQ_BASE:-}" ]; then
 		cp -R --preserve=timestamps "$TASKQ_BASE/build-$1" "$TASKQ_TMP" || return
@@ -60,9 +60,8 @@ begin_with() {
 	fi
 }
 
-# use_build KIND [SOURCES]: sets BIN, the programs' directory of an
-# installation that has this build of the extension; makes it when it is not
-# there yet.
+# use_build KIND [SOURCES]: sets BIN, the programs' directory of an installation
+# that has this build of the extension; creates it if it does not exist.
 use_build() {
 	local kind=$1 sources=${2:-$TASKQ_SRC} root=$TASKQ_TMP/$1
 	BIN=$(config_dir --bindir) || exit $NO_RESULT

@@ -3,16 +3,17 @@
 set -u
 unset CDPATH MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 PG_CONFIG=${PG_CONFIG:-pg_config}
-# what would lead a client to another server; PG_CONFIG is no such thing
+# settings that would lead a client to another server; PG_CONFIG is not one of
+# them
 unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGPASSWORD PGPASSFILE \
 	PGSERVICE PGSERVICEFILE PGOPTIONS PGDATA PGAPPNAME PGCLIENTENCODING \
 	PGSSLMODE PGTZ PGDATESTYLE PGTARGETSESSIONATTRS
-# TAP tests take LC_ALL away, and make clusters in the encoding of LANG
+# TAP tests unset LC_ALL, and create clusters in the encoding of LANG
 export LC_ALL=C LANG=C.UTF-8
 
 FAMILIES="regress unloaded isolation pgtap hostile model tap lint"
 
-# exit codes: a test failed; the harness could not do its work
+# exit codes: a test failed; the harness could not work
 FAILED_TEST=1
 NO_RESULT=2
 
@@ -27,7 +28,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 is_root() { [ "$(id -u)" = 0 ]; }
 
-# git, also in a clone that belongs to somebody else
+# git, also in a clone of another user
 git_here() { git -c "safe.directory=$TASKQ_TOP" -C "$TASKQ_TOP" "$@"; }
 
 # mutant_files [NAME...]: the files of these mutants, or of all.  A name is that
@@ -44,8 +45,8 @@ mutant_files() {
 	done
 }
 
-# wait_gone PID SECONDS: false when the process is still there after that.
-# Zombies of our own are collected by the shell.
+# wait_gone PID SECONDS: false if the process still exists after that. The shell
+# collects its own zombies.
 wait_gone() {
 	local n=$(($2 * 20))
 	while kill -0 "$1" 2>/dev/null; do
@@ -55,15 +56,15 @@ wait_gone() {
 }
 
 # is_server PID DATA: is it really this directory's server, and not a process
-# that got the number of a dead one?  Without /proc the number must do.
+# that got the number of a dead one? Without /proc the number must be enough.
 is_server() {
 	kill -0 "$1" 2>/dev/null || return 1
 	[ ! -e /proc/self ] || [ "$(readlink "/proc/$1/cwd")" = "$2" ]
 }
 
 # stop_servers DIRECTORY: those whose data directories lie below, by their pid
-# files; at once, without a checkpoint.  One that is just starting may write
-# its file late, so it looks until nothing is left.
+# files; immediately, without a checkpoint. A server that is just starting may
+# write its file late, so this repeats until nothing is left.
 stop_servers() {
 	local file pid
 	while file=$(find "$1" -name postmaster.pid -print -quit) &&
@@ -73,7 +74,7 @@ stop_servers() {
 			kill -QUIT "$pid" 2>/dev/null
 			wait_gone "$pid" 6 || kill -KILL "$pid" 2>/dev/null
 		fi
-		# a server that died by itself leaves it
+		# a server that crashed leaves it
 		rm -f "$file"
 	done
 }

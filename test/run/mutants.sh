@@ -1,15 +1,15 @@
 # mutants.sh: proof that the tests can fail.
 #
 # Each test/mutants/AREA/NAME.patch breaks the code in one way; the area is the
-# folder of src that it breaks.  Lines at its head,
-# "# test: FAMILY NAME", tell which tests must notice; each of them is a case.
-# A mutant of the chaos test names the rules that must be broken, "# rule: 8".
+# folder of src that it breaks. Lines at its head, "# test: FAMILY NAME", say
+# which tests must notice it; each of them is a case. A mutant of the chaos test
+# names the rules that must be broken, "# rule: 8".
 #
-# What is not broken is built once, in TASKQ_TMP.  Each mutant begins with
-# copies of that in a directory of its own, so that make compiles only what the
-# patch changes, and what includes a header that it changes; JOBS of them run
-# at once.  TAP tests and the model end with
-# their first failure, unless rules are named: then all of them must be seen.
+# What is not broken is built once, in TASKQ_TMP. Each mutant starts with copies
+# of that in a directory of its own, so that make compiles only what the patch
+# changes, and what includes a header that it changes; JOBS of them run at the
+# same time. TAP tests and the model end with their first failure, unless rules
+# are named: then all of them must be seen.
 
 run_mutants() {
 	local patch found files jobs=${JOBS:-2} n=0
@@ -29,7 +29,7 @@ run_mutants() {
 	count_mutants $n
 }
 
-# What all mutants begin with; one alone begins with the objects that are there
+# What all mutants start with; a single one starts with the existing objects
 make_base() {
 	use_build release
 	use_build test
@@ -49,7 +49,7 @@ count_mutants() {
 	count mutants "$passed" $((failed + silent)) 0
 }
 
-# In the background; what it says comes in one piece.
+# In the background; its output is printed as a whole.
 run_mutant() {
 	local patch=$1 dir=$2
 	(break_and_test "$patch" "$dir") >"$dir.said" 2>&1 ||
@@ -68,7 +68,7 @@ break_and_test() {
 	tests=$(sed -n 's/^# test: *//p' "$patch")
 	rules=$(sed -n 's/^# rule: *//p' "$patch")
 	mkdir "$dir"
-	# make goes by the times of files
+	# make compares the times of files
 	cp -R --preserve=timestamps "$TASKQ_SRC" "$dir/src"
 	if [ -z "$tests" ]; then
 		mutant_failed "$name: it names no test"
@@ -83,8 +83,8 @@ break_and_test() {
 	rm -rf "$dir"
 }
 
-# What a test says that has failed, in its own words; "void otherwise" means
-# that it has seen too little to tell.
+# The message of a failed test; "void otherwise" means that it has seen too
+# little.
 failures() {
 	sed -nE -e "s/^ *# +Failed test [0-9: ]*['\"](.*)['\"]\$/\1/p" \
 		-e 's/^not ok[-: 0-9]*//p' -e 's/^([-+][^-+].*)/\1/p' "$1"
@@ -117,8 +117,8 @@ mutant_noticed() {
 	mutant_passed "$name: noticed by $test${rules:+, rule }${rules//$'\n'/ and } in $took s: $(first_failure "$output")"
 }
 
-# A build that fails, a server that does not start, a test that is skipped or
-# void are no answer.  Warnings pass: a break may leave something unused.
+# A failed build, a server that does not start, a skipped or void test are no
+# answer. Warnings pass: a break may leave something unused.
 run_mutant_test() {
 	local name=$1 dir=$2 family=$3 test=$4 rules=$5 begin=$SECONDS status first=1
 	local base=$TASKQ_TMP

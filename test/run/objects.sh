@@ -1,13 +1,13 @@
 # objects.sh: objects of earlier runs, so that a run compiles only what has
 # changed since.
 #
-# A run works on a copy of the sources.  For each kind of build and each server
+# A run works on a copy of the sources. For each kind of build and each server
 # there is an archive of objects, of what the compiler wrote about their
 # dependencies, and of the checksums of the sources: below .build in the
-# checkout, or where archive.sh says when the checkout cannot be written.  A
-# run takes the objects whose sources have the same content, and at its end
-# puts new ones there.  It replaces the archive as a whole, so that runs at the
-# same time need not know of each other.
+# checkout, or where archive.sh says if the checkout cannot be written. A run
+# takes the objects whose sources have the same content, and at its end stores
+# new ones there. It replaces the archive as a whole, so that concurrent runs
+# need not know of each other.
 
 # objects_file KIND: the archive for this kind of build and the server of PG_CONFIG
 objects_file() {
@@ -28,7 +28,7 @@ sum_sources() {
 	(cd "$TASKQ_TMP/src" && find Makefile src -type f -exec sha1sum {} + | sort)
 }
 
-# remove_changed DIRECTORY: the objects made of other sources than now
+# remove_changed DIRECTORY: the objects of sources that have changed
 remove_changed() {
 	local changed file
 	changed=$(sort "$1/sums" "$TASKQ_TMP/sums" | uniq -u | cut -c 43- | sort -u)
@@ -57,7 +57,7 @@ take_objects() {
 	done
 }
 
-# save_objects: of each build that has come to its end and has new ones
+# save_objects: of each build that was completed and has new ones
 save_objects() {
 	local kind dir file
 	for kind in release test; do

@@ -2,13 +2,13 @@
 # without installing them.
 #
 # They are unpacked below one directory, together with the libraries that they
-# want, the C library among them.  What was built for those starts only with
-# their own loader: so in place of each program stands a script that calls it.
-# A script is found, copied and asked for its path as the program would be, so
-# the rest of the harness sees a server as any other.
+# need, including the C library. Their programs start only with their own
+# loader: so a script that calls it replaces each program. A script is found,
+# copied and asked for its path like the program, so the rest of the harness
+# treats the server like any other.
 
-# library_packages PACKAGE...: of all that apt would install, those that hold libraries;
-# those of interpreters and compilers serve what is not used here
+# library_packages PACKAGE...: of everything that apt would install, those that
+# hold libraries; those of interpreters and compilers are not used here
 library_packages() {
 	apt-get "${APT_OPTIONS[@]}" -s --no-install-recommends install "$@" |
 		awk '$1 == "Inst" {print $2}' | grep -E '^(lib|zlib1g)' |
@@ -17,8 +17,8 @@ library_packages() {
 
 is_elf() { [ "$(head -c 4 "$1" | tr -d '\177')" = ELF ]; }
 
-# wrap_program FILE KEPT LOADER LIBRARIES: the script in place of FILE, which
-# goes to the directory KEPT
+# wrap_program FILE KEPT LOADER LIBRARIES: the script that replaces FILE, which
+# is moved to the directory KEPT
 wrap_program() {
 	local file=$1 kept=$2
 	is_elf "$file" || return 0
@@ -34,7 +34,7 @@ wrap_program() {
 make_server() {
 	local major=$1 root=$3/root target=$4 lib loader libraries file
 	own_apt deb "$2" "$3" || return
-	# nothing is installed there, so that every library is wanted
+	# nothing is installed there, so that every library is needed
 	: >"$3/apt/status"
 	APT_OPTIONS+=(-o "Dir::State::status=$3/apt/status")
 	# shellcheck disable=SC2046  # a list of words
@@ -44,7 +44,7 @@ make_server() {
 		return
 	fit_headers "$major" "$root" || return
 	lib=$root/usr/lib/postgresql/$major
-	# it wants a library of 100 MB, and does no harm when it is not there
+	# it needs a library of 100 MB, and does no harm if that is missing
 	rm -f "$lib/lib/llvmjit.so"
 	loader=$(find "$root" -name 'ld-linux*.so.*' | head -n 1)
 	libraries=$(find "$root" -name libc.so.6 | head -n 1)
@@ -57,7 +57,7 @@ make_server() {
 	done
 }
 
-# other_server MAJOR: fetches it when it is not there; sets PG_CONFIG to its
+# other_server MAJOR: fetches it if it does not exist; sets PG_CONFIG to its
 # program
 other_server() {
 	local major=$1 suite cache

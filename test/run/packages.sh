@@ -1,8 +1,8 @@
-# packages.sh: what the tests need of the machine.  Each need is looked for by
-# itself, so that a PostgreSQL built by hand serves as well as Debian's; what
-# is missing is installed from Debian, or named.
+# packages.sh: what the tests need of the machine. Each need is checked by
+# itself, so that a PostgreSQL built by hand is as good as Debian's; what is
+# missing is installed from Debian, or named.
 
-# has NEED: is it there?
+# has NEED: does it exist?
 has() {
 	local dir
 	case $1 in
@@ -18,7 +18,8 @@ has() {
 			[ -e "$dir/${1#*:}" ] ;;
 		command:*) have "${1#*:}" ;;
 		python:*) /usr/bin/python3 -c "import ${1#*:}" >/dev/null 2>&1 ;;
-		# npm fetches what package-lock.json names; else Debian's package does
+		# npm fetches what package-lock.json names; otherwise Debian's package
+		# is used
 		node:*) have npm || [ -d "/usr/share/nodejs/${1#*:}" ] ;;
 	esac
 }
@@ -82,7 +83,7 @@ wants_peers() {
 	[[ " ${SYSTEMS-$([ "${PART:-quick}" = quick ] || say pgq)} " =~ ' '(pgq|graphile|pgboss)' ' ]]
 }
 
-# What single tests need, which are skipped without it: the examples in other
+# What single tests need; without it they are skipped: the examples in other
 # languages, a pooler, and the benchmark's pictures.
 needs_some() {
 	cat <<-LIST
@@ -124,8 +125,8 @@ apt_install() {
 		--no-install-recommends -o Dpkg::Options::=--force-confold "$@"
 }
 
-# Installs packages and starts no service of theirs: a machine that has no
-# policy for that gets one for as long as it takes.
+# Installs packages and starts none of their services: a machine without a
+# policy for that gets one for that time.
 apt_install_stopped() {
 	# shellcheck disable=SC2016  # for the other shell
 	as_admin env DEBIAN_FRONTEND=noninteractive sh -c '
@@ -139,7 +140,7 @@ apt_install_stopped() {
 			-o Dpkg::Options::=--force-confold "$@"' apt "$@"
 }
 
-# The server's package would make and start a cluster of the system's own.
+# The server's package would create and start a cluster of the system.
 prevent_cluster() {
 	[ ! -e /etc/postgresql-common/createcluster.conf ] || return 0
 	as_admin mkdir -p /etc/postgresql-common
@@ -167,7 +168,7 @@ need_packages() {
 		die "these Debian packages are missing and could not be installed: $missing"
 }
 
-# some_packages: those of needs_some, as far as they can be had
+# some_packages: those of needs_some that are available
 some_packages() {
 	local missing
 	missing=$(missing_packages needs_some)

@@ -2,9 +2,9 @@
 # engine, and write the numbers of passed, failed and skipped cases to RESULT:
 # prove prints them in words, and calls it a success when nothing ran.
 #
-# *.sql go to psql (as pg_prove does it), *.sh to bash, *.pl to perl.  A file
-# that ends badly, or not as planned, counts as one failed case more.  With
-# TASKQ_CPU the processor time of each file is told.
+# *.sql go to psql (as pg_prove does it), *.sh to bash, *.pl to perl. A file
+# that ends badly, or not as planned, counts as one more failed case. With
+# TASKQ_CPU the processor time of each file is reported.
 
 use strict;
 use warnings;

@@ -1,13 +1,13 @@
 # server.sh: one temporary server for each family that needs one.
 #
-# Its directory is TASKQ_TMP/NAME: data, the socket, the log.  There is no
-# network, so the port means nothing.
+# Its directory is TASKQ_TMP/NAME: data, the socket, the log. There is no
+# network, so the port has no meaning.
 
 # start_server NAME [SETTING...]: with the programs in BIN; sets SOCKETS
 #
-# Few sessions, which take much memory: in large pages, where the system gives
-# them on request.  On a virtual machine small ones may be most of what a test
-# costs.  (To a server that starts and ends many sessions they are a burden.)
+# Few sessions, which need much memory: in large pages, if the system gives them
+# on request. On a virtual machine small ones may be most of what a test costs.
+# (For a server that starts and ends many sessions they are a burden.)
 start_server() {
 	local dir=$TASKQ_TMP/$1
 	SOCKETS=$dir
@@ -53,8 +53,9 @@ stop_server() {
 # What no server may log, unless a test expects it
 BAD_LOG='\] XX[0-9A-Z]{3} |PANIC:|TRAP:|was terminated by signal|was terminated by exception'
 
-# scan_log LOG TEST...: prints what should not be there; true when clean.  A
-# test names what it expects in a line "expect-log: REGEX" of its own.
+# scan_log LOG TEST...: prints what should not be there; true if there is
+# nothing. A test names what it expects in a line "expect-log: REGEX" of its
+# own.
 scan_log() {
 	local log=$1 expected
 	shift

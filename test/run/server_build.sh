@@ -1,16 +1,16 @@
 # server_build.sh: a PostgreSQL built from Debian's source package, for the
 # variants of the suite that the packaged server cannot serve: one with
-# assertions, and one that besides keeps nothing in its caches.
+# assertions, and one that also keeps nothing in its caches.
 #
-# It is made once for each version and set of options, and kept where
+# It is built once for each version and set of options, and kept where
 # archive.sh says.
 #
 # Debian's patches are left out: they are about directories and packaging.  The
 # tarball holds what bison and flex make, so neither is needed.
 
 # variant_flags VARIANT: sets CONFIGURE, the compiler's flags, and USUAL, the
-# families when none is named.  All have assertions, and with them checks of
-# freed memory and of writes behind its end.
+# families if none is named. All have assertions, and with them checks of freed
+# memory and of writes behind its end.
 variant_flags() {
 	MODULES='amcheck auto_explain pg_stat_statements test_decoding' # of contrib
 	CONFIGURE="--enable-cassert --enable-debug --enable-tap-tests
@@ -20,7 +20,7 @@ variant_flags() {
 	USUAL='regress isolation'
 	case $1 in
 		cassert) USUAL=$FAMILIES ;;
-		# cache entries are let go of at once, so that a pointer kept too
+		# cache entries are released immediately, so that a pointer kept too
 		# long is noticed; planning is some fifty times slower
 		caches) CPPFLAGS='-DRELCACHE_FORCE_RELEASE -DCATCACHE_FORCE_RELEASE' ;;
 		*) die "there is no variant $1 of the server" ;;
@@ -47,8 +47,8 @@ compile_server() {
 		done
 }
 
-# built_server VARIANT: makes it when it is not there; sets PG_CONFIG to its
-# program.  Two at a time wait for each other.
+# built_server VARIANT: builds it if it does not exist; sets PG_CONFIG to its
+# program. Concurrent calls wait for each other.
 built_server() {
 	local cache version target work log
 	variant_flags "$1"

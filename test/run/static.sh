@@ -1,7 +1,8 @@
-# static.sh: the C code as other readers see it: clang, and cppcheck.  What
-# cppcheck must know, and what it must bear and why, is in test/static.
+# static.sh: the C code as other readers see it: clang, and cppcheck. What
+# cppcheck must know, and which findings are accepted and why, is in
+# test/static.
 
-# static_case NAME OUTPUT: passed when the output is empty
+# static_case NAME OUTPUT: passes if the output is empty
 static_case() {
 	if [ -s "$2" ]; then
 		cat "$2"
@@ -25,8 +26,8 @@ clang_warns() {
 	static_case "clang${2:+ $2}" "$dir/clang"
 }
 
-# run_cppcheck HEADERS: it reads none of the server's headers, and must be told
-# the version; the debug points are read, too
+# run_cppcheck HEADERS: it reads none of the server's headers, and gets the
+# version as a definition; the debug points are read, too
 run_cppcheck() {
 	cppcheck --quiet -j2 --std=c11 --inline-suppr \
 		--enable=warning,performance,portability \

@@ -3,7 +3,7 @@
 
 tap_cases=0
 
-# none WHAT FINDINGS: a case that passes when nothing was found
+# none WHAT FINDINGS: a case that passes if nothing was found
 none() {
 	tap_cases=$((tap_cases + 1))
 	if [ -z "$2" ]; then

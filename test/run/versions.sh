@@ -27,8 +27,8 @@ unknown_flags() {
 		done
 }
 
-# write_pg_config MAJOR ROOT WORK: what tells where things are below ROOT, which
-# now is WORK; the package's own program may need a newer C library
+# write_pg_config MAJOR ROOT WORK: prints the directories below ROOT, which is
+# WORK now; the package's own program may need a newer C library
 write_pg_config() {
 	local major=$1 root=$2 version
 	version=$(sed -n 's/^#define PG_VERSION "\(.*\)"/\1/p' \
@@ -49,8 +49,8 @@ write_pg_config() {
 	chmod a+x "$3/pg_config"
 }
 
-# fit_headers MAJOR ROOT: what was made by another Debian's compiler and C
-# library, so that it serves with ours
+# fit_headers MAJOR ROOT: changes what another Debian's compiler and C library
+# have produced, so that it works with those of this machine
 fit_headers() {
 	local major=$1 root=$2 makefile flag
 	makefile=$root/usr/lib/postgresql/$major/lib/pgxs/src/Makefile.global
@@ -90,7 +90,7 @@ find_headers() {
 }
 
 # find_versions: sets TASKQ_VERSIONS to lines "MAJOR PG_CONFIG"; a version that
-# is not to be had has no program
+# is not available has no program
 find_versions() {
 	local major FOUND
 	TASKQ_VERSIONS=
@@ -103,7 +103,7 @@ find_versions() {
 
 # --- the rest is done by inner
 
-# compiles MAJOR PG_CONFIG KIND: true when this build can be made.  A little
+# compiles MAJOR PG_CONFIG KIND: true if this build succeeds. A little
 # optimization is what the warnings need.
 compiles() {
 	local dir=$TASKQ_TMP/build-$1-$3

@@ -5,7 +5,7 @@
 SET client_min_messages = notice;
 SELECT taskq_create_queue('aw');
 SELECT taskq_create_queue('aw none', '{"retention": "none"}');
--- what is finished already
+-- tasks that have finished already
 SELECT taskq_submit('aw', '{"n": 1}') AS done \gset
 SELECT taskq_submit('aw', max_attempts => 1) AS dead \gset
 SELECT taskq_submit('aw', max_attempts => 2) AS failed \gset
@@ -20,16 +20,16 @@ SELECT taskq_cancel(:cancelled, force => true);
 CALL taskq_await(:done);
 CALL taskq_await(:dead, '1 h');
 CALL taskq_await(:cancelled, timeout => '1 h');
--- done in the end, so no error is told; a large result
+-- the task is done in the end, so no error is returned; a large result
 CALL taskq_await(:failed)
 \gset got_
 SELECT :'got_state' AS state, length(:'got_result') AS result, :{?got_error} AS error;
--- time is up
+-- the time is up
 CALL taskq_await(:pending, '0');
 CALL taskq_await(:pending, '20 ms');
--- INOUT arguments are given back anew
+-- INOUT arguments return the same values
 CALL taskq_await(:pending, '0', 'done', '{}', 'e');
--- who is there, and who is not
+-- a task that exists, and one that does not
 CALL taskq_await(0);
 CALL taskq_await(:pending + 100000);
 CALL taskq_await(NULL);
@@ -49,7 +49,7 @@ BEGIN;
 CALL taskq_await(1);
 ROLLBACK;
 \set VERBOSITY sqlstate
--- a procedure that calls it can go on; what it has written it commits first
+-- a procedure that calls it can continue; what it has written it must commit before
 CREATE TABLE aw_seen (state text, result jsonb);
 CREATE PROCEDURE aw_both(a bigint, b bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -69,7 +69,7 @@ BEGIN
     CALL taskq_await(b, '0', s, r, e);
 END $$;
 CALL aw_both(:done, :pending);
--- what was written is not committed by the way
+-- what was written is not committed silently
 SELECT * FROM aw_seen;
 DO $$
 DECLARE
@@ -83,7 +83,7 @@ EXCEPTION WHEN active_sql_transaction THEN
 END $$;
 DROP PROCEDURE aw_both;
 DROP TABLE aw_seen;
--- any isolation level; reading alone needs no writing
+-- any isolation level; a role that only reads needs no right to write
 SET default_transaction_isolation = 'serializable';
 CALL taskq_await(:pending, '20 ms');
 SET default_transaction_read_only = on;
@@ -106,20 +106,20 @@ RESET taskq.auto_create_queues;
 CALL taskq_call('aw made', '{}', '0')
 \gset call_
 SELECT state, queue FROM taskq_get(:call_task_id);
--- nothing is left of a task, before anybody waits for it
+-- the task leaves no row, and ends before the session waits
 SELECT taskq_submit('aw none') AS gone \gset
 SELECT taskq_complete(task_id, token) FROM taskq_claim('aw none');
 CALL taskq_await(:gone);
--- who may read the task; and who submitted it
+-- a role that may read the task; and the submitter
 CREATE ROLE regress_taskq_submitter;
 CREATE ROLE regress_taskq_other_submitter;
 CREATE ROLE regress_taskq_reader;
 CREATE ROLE regress_taskq_monitor IN ROLE pg_monitor;
-CREATE ROLE regress_taskq_nobody;
+CREATE ROLE regress_taskq_absent;
 SELECT taskq_grant('aw', 'regress_taskq_submitter', '{submit}');
 SELECT taskq_grant('aw', 'regress_taskq_other_submitter', '{submit}');
 SELECT taskq_grant('aw', 'regress_taskq_reader', '{read}');
-SELECT taskq_grant('aw none', 'regress_taskq_nobody', '{read,submit}');
+SELECT taskq_grant('aw none', 'regress_taskq_absent', '{read,submit}');
 SET ROLE regress_taskq_submitter;
 SELECT taskq_submit('aw', '1', priority => 9) AS mine \gset
 RESET ROLE;
@@ -137,11 +137,11 @@ CALL taskq_await(:mine);
 CALL taskq_call('aw', '{}', '0');
 SET ROLE regress_taskq_monitor;
 CALL taskq_await(:mine);
-SET ROLE regress_taskq_nobody;
+SET ROLE regress_taskq_absent;
 CALL taskq_await(:mine);
 CALL taskq_call('aw', '{}', '0');
 RESET ROLE;
--- who may not submit any more is no submitter
+-- a role that may no longer submit is no longer a submitter
 SELECT taskq_revoke('aw', 'regress_taskq_submitter', '{submit}');
 SELECT taskq_grant('aw none', 'regress_taskq_submitter', '{submit}');
 SET ROLE regress_taskq_submitter;
@@ -156,7 +156,7 @@ DO $$
 DECLARE
     r text;
 BEGIN
-    FOREACH r IN ARRAY ARRAY['submitter', 'other_submitter', 'reader', 'monitor', 'nobody'] LOOP
+    FOREACH r IN ARRAY ARRAY['submitter', 'other_submitter', 'reader', 'monitor', 'absent'] LOOP
         EXECUTE format('DROP OWNED BY regress_taskq_%s; DROP ROLE regress_taskq_%s', r, r);
     END LOOP;
 END $$;

@@ -1,8 +1,8 @@
 --
 -- bad_input: every function with every kind of bad argument
 --
--- Nothing here may end the session or be an internal error (class XX), and
--- nothing may change.  Where the contract says which error, it is checked.
+-- Nothing here may end the session or raise an internal error (class XX), and nothing may change.
+-- Where the contract says which error is raised, it is checked.
 --
 SELECT taskq_create_queue('b');
 SELECT taskq_submit('b', '1', reference => 'r') AS id \gset
@@ -47,7 +47,7 @@ SELECT format('SELECT * FROM %s(%s)', $1,
               (SELECT string_agg(format('%s => (%s)::%s', a.name, CASE WHEN a.n = number THEN value ELSE t.good_value($1, a.name, a.type) END, a.type), ', ' ORDER BY a.n)
                  FROM t.argument a WHERE a.function = $1));
 $$;
--- the SQLSTATE of a call whose effects are undone
+-- the SQLSTATE of a call that is rolled back
 CREATE FUNCTION t.undone(statement text, id bigint, token bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE replace(replace(statement, '$i', id::text), '$t', token::text);
@@ -59,10 +59,11 @@ EXCEPTION
         RETURN SQLSTATE;
 END
 $$;
--- each good call is good (TQ005: the task is running, the instance has not ended; TQ006, 55006: it exists, it has tasks)
+-- each good call succeeds (TQ005: the task is running, the instance has not ended; TQ006, 55006: it
+-- exists, it has tasks)
 SELECT p.function, t.undone(t.call(p.function, 0, NULL), :id, :token)
   FROM (SELECT DISTINCT function FROM t.argument) p ORDER BY p.function;
--- NULL in each argument: optional ones were not given, required ones are 22004
+-- NULL in each argument: an optional one counts as not given, a required one raises 22004
 SELECT a.function, a.name, a.optional, t.undone(t.call(a.function, a.n, 'NULL'), :id, :token) AS code
   FROM t.argument a
  WHERE t.undone(t.call(a.function, a.n, 'NULL'), :id, :token) IS DISTINCT FROM
@@ -75,7 +76,7 @@ SELECT p.function, t.undone(format('SELECT * FROM %s(%s)', p.function, p.nulls),
 -- values of each type that are bad, large, small or strange
 CREATE TABLE t.bad (type text, what text, value text);
 INSERT INTO t.bad VALUES
-    ('text', 'empty', ''''''), ('text', 'control', 'E''a\nb'''), ('text', 'bell', 'E''\x07'''), ('text', 'delete', 'E''a\x7f'''), ('text', '201 bytes', 'repeat(''x'', 201)'),
+    ('text', 'empty', ''''''), ('text', 'control', 'E''a\nb'''), ('text', 'beep', 'E''\x07'''), ('text', 'delete', 'E''a\x7f'''), ('text', '201 bytes', 'repeat(''x'', 201)'),
     ('text', '501 bytes', 'repeat(''x'', 501)'), ('text', '1 MB', 'repeat(''x'', 1000000)'), ('text', 'star', '''*'''), ('text', 'quote', ''''''''''), ('text', 'space', ''' '''),
     ('integer', 'minus one', '(-1)'), ('integer', 'zero', '0'), ('integer', 'min', '(-2147483648)'), ('integer', 'max', '2147483647'),
     ('bigint', 'minus one', '(-1)'), ('bigint', 'zero', '0'), ('bigint', 'min', '(-9223372036854775808)'), ('bigint', 'max', '9223372036854775807'), ('bigint', '2^53', '9007199254740992'),
@@ -112,7 +113,7 @@ SELECT name, what, code FROM t.answer WHERE name IN ('reason', 'error', 'message
 SELECT name, code, count(*) FROM t.answer WHERE name IN ('state', 'on_conflict', 'insertion', 'claim_order', 'role') AND type = 'text' GROUP BY name, code ORDER BY name, code;
 -- documents and bytes
 SELECT name, what, string_agg(DISTINCT code, ' ' ORDER BY code) AS codes, count(*) FROM t.answer WHERE type IN ('jsonb', 'bytea') GROUP BY name, what ORDER BY name, what;
--- lists of ids: none, one, very many, doubles, unknown ones, of different lengths
+-- lists of ids: empty, one, very many, duplicates, unknown ones, of different lengths
 SELECT f, l, t.undone(format('SELECT * FROM %s(%s, %s)', f, l, coalesce(k, l)), :id, :token) AS code
   FROM unnest('{taskq_complete_many,taskq_extend_many,taskq_complete_and_claim}'::text[]) f,
        (VALUES ('''{}''', NULL), ('ARRAY[$i]', 'ARRAY[$t]'), ('ARRAY[$i,$i,$i]', 'ARRAY[$t,$t,$t]'), ('(SELECT array_agg(g::bigint) FROM generate_series(1000000, 1099999) g)', NULL), ('ARRAY[$i]', 'ARRAY[$t,$t]'), ('ARRAY[$i,NULL]', 'ARRAY[$t,1]'),
@@ -131,7 +132,7 @@ SELECT taskq_complete(:id, :token);
 SELECT taskq_deregister('bw');
 SELECT * FROM taskq_check();
 SELECT taskq_drop_queue('b', true);
--- the workflow, as if it had never been
+-- remove the workflow and everything of it
 SELECT taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflows;
 DELETE FROM taskq.archive_keep WHERE workflow_id IS NOT NULL;
 DELETE FROM taskq.transition;

@@ -1,5 +1,5 @@
 --
--- batch: rows that are inserted together, and their entries in the indexes
+-- batch: rows that are inserted together, and their index entries
 --
 CREATE EXTENSION amcheck SCHEMA t;
 -- what is wrong with the indexes of live and finished tasks
@@ -36,7 +36,7 @@ SELECT count(*) FROM taskq_list(correlation_id => 'c5', max_rows => 1000);
 SELECT payload FROM taskq_list(reference => 'r999');
 SELECT taskq_drop_queue('b', true);
 SELECT taskq_create_queue('b', '{"retention": "none"}');
--- what a transaction has submitted it can claim, and a roll-back leaves nothing
+-- a transaction can claim what it has submitted, and a rollback leaves nothing
 BEGIN;
 SELECT count(*) FROM taskq_submit_many('b', array_fill('1'::jsonb, ARRAY[300]));
 SELECT count(*) FROM taskq_claim('b', max_tasks => 1000);
@@ -48,7 +48,7 @@ SELECT count(*) FROM taskq_submit_many('b', array_fill('3'::jsonb, ARRAY[129]));
 COMMIT;
 SELECT state, payload, count(*) FROM taskq.tasks WHERE queue = 'b' GROUP BY 1, 2 ORDER BY 1;
 SELECT taskq_purge('b', '{pending}');
--- an error at a late task leaves nothing of those before, large columns included
+-- an error at a late task leaves nothing of those before, including large columns
 CREATE TABLE t.large AS SELECT count(*) FROM taskq.large;
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_many(''b'', (SELECT array_agg(to_jsonb(repeat(''x'', CASE WHEN g = 390 THEN 2000000 WHEN g %% 3 = 0 THEN 5000 ELSE 10 END)) ORDER BY g) FROM generate_series(1, 400) g))'));
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1, 200) || '[{"queue": "b", "reference": ""}]'));
@@ -60,7 +60,7 @@ SELECT count(*), bool_and(payload = to_jsonb(repeat(chr(65 + n::int % 20), CASE 
   FROM (SELECT payload, headers, row_number() OVER (ORDER BY task_id) AS n FROM taskq_claim('b', max_tasks => 1000)) c;
 SELECT taskq_drop_queue('b', true);
 SELECT taskq_create_queue('b');
--- references that are there twice, among tasks without
+-- references that occur twice, among tasks without references
 SELECT count(id), count(DISTINCT id) FROM taskq_submit_tasks(t.list(1, 150) || t.list(151, 153, '{"reference": "twice", "on_conflict": "return"}') || t.list(154, 300)) id;
 SELECT count(id), count(DISTINCT id) FROM taskq_submit_tasks(t.list(301, 310) || t.list(311, 313, '{"reference": "twice", "on_conflict": "skip"}')) id;
 SELECT count(id), count(DISTINCT id) FROM taskq_submit_tasks(t.list(314, 320) || t.list(321, 323, '{"reference": "twice", "on_conflict": "update"}')) id;
@@ -69,7 +69,7 @@ SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(400, 6
 SELECT count(*) FROM taskq_submit_many('b', array_fill('0'::jsonb, ARRAY[5]), reference => 'many', on_conflict => 'return') id;
 SELECT count(*), max(payload::int) FROM taskq.tasks WHERE queue = 'b';
 SELECT * FROM t.indexes();
--- indexes of somebody else
+-- indexes that a user has added
 CREATE INDEX theirs ON taskq.task (priority, task_id) WHERE priority > 1 AND state = 1;
 SELECT count(*) FROM taskq_submit_tasks(t.list(701, 850) || t.list(851, 1000, '{"priority": 2}'));
 SELECT * FROM t.indexes();
@@ -86,7 +86,7 @@ SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 
 DROP INDEX taskq.theirs_too;
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 1302, '{"correlation_id": "one"}')));
 SELECT count(*) FROM taskq_submit_tasks(t.list(1303, 1303, '{"correlation_id": "one"}'));
--- one of ranges of pages: of an update a later server may want entries in it alone
+-- one on ranges of pages: after an update a later server may need entries in it alone
 CREATE INDEX theirs_of_pages ON taskq.task USING brin (claimed_at);
 SELECT count(*) FROM taskq_claim('b', max_tasks => 20);
 DROP INDEX taskq.theirs_of_pages;
@@ -108,7 +108,7 @@ SELECT count(taskq_submit('b', '0', key => 'single')) FROM generate_series(1, 3)
 SELECT * FROM t.indexes();
 SELECT taskq_drop_queue('b', true);
 --
--- finished tasks go into the archive together
+-- finished tasks are moved to the archive together
 --
 SELECT taskq_create_queue('b', '{"dead_letter_queue": "b dead", "max_attempts": 1}');
 SELECT count(*) FROM taskq_submit_tasks(t.list(1, 600, '{"correlation_id": "all", "key": "k"}'));
@@ -117,7 +117,7 @@ SELECT ok, error_code, count(*), bool_and(task_id = asked) AS in_order
   FROM (SELECT array_agg(task_id ORDER BY n DESC) AS ids, array_agg(token ORDER BY n DESC) AS tokens, array_agg(to_jsonb(repeat('r', n * 10)) ORDER BY n DESC) AS results FROM t.held WHERE n <= 300) l,
        LATERAL ROWS FROM (taskq_complete_many(ids, tokens, results), unnest(ids)) r (task_id, ok, error_code, asked) GROUP BY 1, 2;
 SELECT ok, error_code, count(*) FROM (SELECT array_agg(task_id) AS ids, array_agg(token) AS tokens FROM t.held WHERE n BETWEEN 200 AND 400 AND n % 7 > 0) l, taskq_complete_many(ids, tokens) GROUP BY 1, 2 ORDER BY 1;
--- each twice, and ids that there are not, far away and between
+-- each twice, and ids that do not exist, far away and in between
 SELECT ok, error_code, count(*) FROM (SELECT array_agg(task_id) || array_agg(task_id) || array_agg(-task_id) || '{9223372036854775807,-9223372036854775808,-9223372036854775807,0}' AS ids FROM t.held WHERE n BETWEEN 401 AND 500 AND n % 10 < 7) l,
        LATERAL (SELECT array_agg(coalesce((SELECT token FROM t.held h WHERE h.task_id = i), 1) ORDER BY o) AS tokens FROM unnest(ids) WITH ORDINALITY u (i, o)) k, taskq_complete_many(ids, tokens) GROUP BY 1, 2 ORDER BY 1;
 -- dead ones among them, of which there are copies
@@ -125,7 +125,7 @@ SELECT state, ok, count(*) FROM (SELECT jsonb_agg(jsonb_build_object('task_id', 
 SELECT count(*), count(DISTINCT headers #>> '{dead_letter,task_id}') FROM taskq.tasks WHERE queue = 'b dead';
 SELECT state, reason, count(*), bool_and(payload = to_jsonb(n) AND correlation_id = 'all') AS as_submitted, count(result) AS results, sum(length(result #>> '{}')) AS length FROM taskq.tasks s JOIN t.held USING (task_id) GROUP BY 1, 2 ORDER BY 1;
 SELECT * FROM t.indexes();
--- an index has no more entries than it should: rows are not looked at again
+-- an index has no more entries than it should: rows are not checked again
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SELECT count(*) AS entries FROM taskq.archive WHERE state <> 5 \gset

@@ -3,7 +3,7 @@
 --
 SELECT taskq_create_queue('bound');
 SELECT count(*) FROM taskq_submit_many('bound', '{1,2,3,4}');
--- bound, as often as one likes; keep binds and unbinds
+-- bound any number of times; keep binds and unbinds
 SELECT taskq_register('b', bound => true);
 SELECT taskq_register('b', bound => true, keep => true);
 SELECT worker, state, bound FROM taskq.workers WHERE worker = 'b';
@@ -13,7 +13,7 @@ SELECT taskq_register('b', bound => NULL);
 SELECT worker, state, bound FROM taskq.workers WHERE worker = 'b';
 SELECT taskq_register('b', tags => '{x}', max_running => 3, bound => true, info => '{"i": 1}', keep => true);
 SELECT worker, state, tags, max_running, bound, info FROM taskq.workers WHERE worker = 'b';
--- bad arguments bind nobody
+-- bad arguments bind no worker
 SELECT t.try($$SELECT taskq_register('b bad', max_running => 0, bound => true)$$);
 SELECT t.try($$SELECT taskq_register(NULL, bound => true)$$);
 SELECT count(*) FROM taskq.worker WHERE name = 'b bad';
@@ -22,7 +22,7 @@ BEGIN;
 SELECT taskq_register('b prepared', bound => true);
 PREPARE TRANSACTION 'bound';
 SELECT count(*) FROM taskq.worker WHERE name = 'b prepared';
--- a task that it holds, which only its connection lets go
+-- a task that the worker holds; only its connection releases it
 SELECT payload FROM taskq_claim('bound', 'b', tags => '{}');
 SELECT payload FROM taskq_claim('bound', 'b', tags => '{}', lease => '1 h');
 SELECT regexp_replace(taskq_explain(task_id), '^Task \d+|\w+ \w+ \d+ [\d:.]+ \d+ \w+', 'T', 'g') AS explained
@@ -36,7 +36,7 @@ SELECT worker, state, running, bound FROM taskq.workers WHERE worker = 'b';
 SELECT payload, state, attempt, errors->-1->>'error' AS error FROM taskq_list('bound') ORDER BY task_id;
 SELECT t.try($$SELECT taskq_heartbeat('b')$$);
 SELECT t.try($$SELECT taskq_claim('bound', 'b')$$);
--- it may come again; one that was registered anew, or left, is not harmed
+-- the name can be used again; a worker that was registered again, or left, is not affected
 SELECT taskq_register('b', bound => true), taskq_register('c', bound => true);
 SELECT taskq_register('b'), taskq_deregister('c'), taskq_register('c'), taskq_register('d', bound => true);
 SELECT payload FROM taskq_claim('bound', 'b');

@@ -3,7 +3,7 @@
 --
 SELECT taskq_create_queue('k', '{"retry": "fixed", "retry_base": "1 h"}');
 CREATE TABLE t.h (n int, id bigint, token bigint);
--- claim that many new tasks, numbered on
+-- claim that many new tasks, with consecutive numbers
 CREATE PROCEDURE t.hold(how_many int, queue text DEFAULT 'k') LANGUAGE plpgsql AS $$
 BEGIN
     TRUNCATE t.h;
@@ -36,10 +36,10 @@ $$;
 CALL t.hold(6);
 SELECT t.n(task_id), ok, error_code FROM taskq_complete_many(t.ids(3, 1, 2), t.tokens(3, 1, 2), ARRAY['"three"', NULL, '"two"']::jsonb[]);
 SELECT t.n(task_id), state, result FROM taskq.tasks WHERE queue = 'k' AND state = 'done' ORDER BY task_id;
--- stale, unknown and doubled ones are told and change nothing; the others are done
+-- stale, unknown and duplicate ones are reported and change nothing; the others are done
 SELECT t.n(task_id), ok, error_code FROM taskq_complete_many(t.ids(5, 0, 4, 4, 1, 6), t.tokens(5, 0, 4, 4, 1) || (SELECT max(token) + 7 FROM t.h));
 SELECT t.states();
--- strict: all or none, and every problem is named
+-- strict: all or nothing, and every problem is named
 CALL t.hold(4);
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_many(t.ids(1, 0, 2, 2), t.tokens(1, 0, 2, 2), strict => true)$$));
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_many(t.ids(3, 0), t.tokens(3, 0), strict => true)$$));
@@ -52,7 +52,7 @@ SELECT t.n(task_id), ok, error_code FROM taskq_complete_many(t.ids(3, 4), t.toke
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_many(t.ids(3), t.tokens(3), ARRAY[to_jsonb(repeat('x', 200))], true)$$));
 SELECT taskq_alter_queue('k', '{"max_payload": null}');
 SELECT t.states();
--- lists of none, of nulls, of other lengths
+-- empty lists, lists of nulls, of other lengths
 SELECT count(*) FROM taskq_complete_many('{}', '{}');
 SELECT count(*) FROM taskq_complete_many('{}', '{}', '{}', true);
 SELECT c, t.try('SELECT count(*) FROM ' || c)
@@ -71,7 +71,7 @@ SELECT t.n(task_id), ok, error_code, state FROM taskq_decide_many(jsonb_build_ar
     t.d(4, 'suspend', '{"reason": "four"}'), t.d(5, 'filter', '{"reason": "five"}'), t.d(6, 'release', '{"delay": "3 h", "reason": "six", "result": 6}'), t.d(7, 'complete', '{"keep": false}')));
 SELECT t.n(task_id), state, reason, message, attempt, result, error, errors #> '{0,detail}' AS detail, CASE WHEN state = 'pending' THEN date_trunc('minute', run_at - clock_timestamp() + interval '30 s') END AS wait
   FROM taskq.tasks s WHERE t.n(task_id) IS NOT NULL ORDER BY 1;
--- null members are as if they were not given
+-- a null member counts as not given
 CALL t.hold(2);
 SELECT t.n(task_id), ok, state FROM taskq_decide_many(jsonb_build_array(
     t.d(1, 'complete', '{"result": null, "keep": null, "error": null, "detail": null, "retryable": null, "retry_in": null, "delay": null, "reason": null}'), t.d(2, 'fail', '{"error": "e", "retryable": null, "retry_in": null, "detail": null, "result": null}')));
@@ -81,7 +81,7 @@ SELECT t.hide(t.try($$SELECT count(*) FROM taskq_decide_many(jsonb_build_array(t
 SELECT t.states();
 SELECT t.n(task_id), ok, error_code, state FROM taskq_decide_many(jsonb_build_array(t.d(2, 'complete'), t.d(0, 'complete'), t.d(1, 'suspend'), t.d(2, 'fail', '{"error": "e"}')), false);
 SELECT t.states();
--- bad documents, which change nothing, strict or not
+-- invalid documents, which change nothing, strict or not
 SELECT d, t.hide(t.try(format('SELECT count(*) FROM taskq_decide_many(%L, false)', d)))
   FROM unnest(ARRAY['[]', 'null', '{}', '1', '"x"', '[1]', '[null]', '[[]]', '[{}]', '[{"task_id": 1}]', '[{"task_id": 1, "token": 1}]', '[{"task_id": null, "token": 1, "outcome": "complete"}]', '[{"task_id": 1, "token": null, "outcome": "complete"}]',
     '[{"task_id": 1, "token": 1, "outcome": null}]', '[{"task_id": "1", "token": 1, "outcome": "complete"}]', '[{"task_id": 1.5, "token": 1, "outcome": "complete"}]', '[{"task_id": 1e30, "token": 1, "outcome": "complete"}]', '[{"task_id": 1, "token": true, "outcome": "complete"}]',
@@ -105,7 +105,7 @@ SELECT t.n(task_id), date_trunc('minute', lease_until - now() + interval '30 s')
 SELECT count(*) FROM taskq_extend_many('{}', '{}');
 SELECT c, t.try('SELECT count(*) FROM ' || c)
   FROM unnest(ARRAY['taskq_extend_many(NULL, ''{1}'')', 'taskq_extend_many(''{1}'', NULL)', 'taskq_extend_many(''{1,2}'', ''{1}'')', 'taskq_extend_many(''{1}'', ''{1}'', ''0'')', 'taskq_extend_many(''{1}'', ''{1}'', ''-1 s'')', 'taskq_extend_many(''{1}'', ''{1}'', ''11 years'')', 'taskq_extend_many(''{{1}}'', ''{1}'')']) c;
--- a claim that lasts while its worker lives stays so, unless a lease is given
+-- a claim without a lease stays so, unless a lease is given
 SELECT taskq_register('bulk worker');
 SELECT taskq_submit('k', '11') IS NOT NULL AS submitted;
 INSERT INTO t.h SELECT 11, task_id, token FROM taskq_claim('k', 'bulk worker');
@@ -120,14 +120,14 @@ SELECT taskq_deregister('bulk worker');
 SELECT taskq_create_queue('c');
 CALL t.hold(3, 'c');
 SELECT count(*) FROM taskq_submit_many('c', '{21,22,23,24,25}');
-SELECT payload, attempt FROM taskq_complete_and_claim(t.ids(2, 1), t.tokens(2, 1), ARRAY['"b"', NULL]::jsonb[], 'c', 'somebody', 2, '1 h');
+SELECT payload, attempt FROM taskq_complete_and_claim(t.ids(2, 1), t.tokens(2, 1), ARRAY['"b"', NULL]::jsonb[], 'c', 'stranger', 2, '1 h');
 SELECT t.n(task_id), state, result, worker FROM taskq.tasks WHERE queue = 'c' AND state IN ('done', 'running') ORDER BY task_id;
-SELECT payload, date_trunc('minute', lease_until - now() + interval '30 s') AS lease FROM taskq.tasks WHERE queue = 'c' AND worker = 'somebody' ORDER BY task_id;
+SELECT payload, date_trunc('minute', lease_until - now() + interval '30 s') AS lease FROM taskq.tasks WHERE queue = 'c' AND worker = 'stranger' ORDER BY task_id;
 -- nothing to complete, nothing to claim
 SELECT payload FROM taskq_complete_and_claim('{}', '{}', queue => 'c');
 SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => 'no such');
 SELECT t.states('c');
--- one stale token: nothing is done, all of them are told
+-- one stale token: nothing is done, all stale tokens are reported
 CALL t.hold(3, 'c');
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(1, 0, 2, 2), t.tokens(1, 0, 2, 2), queue => 'c')$$));
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), ARRAY[77777777], queue => 'c')$$));
@@ -135,13 +135,13 @@ SELECT t.states('c');
 SELECT taskq_alter_queue('c', '{"max_payload": 100}');
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), ARRAY[to_jsonb(repeat('x', 200))], 'c')$$));
 SELECT taskq_alter_queue('c', '{"max_payload": null}');
--- an error of the claim undoes the completion
+-- an error in the claim rolls back the completion
 SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => '*')$$);
 SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(3), queue => 'c', worker => E'a\nb')$$);
 SELECT c, t.try(format('SELECT count(*) FROM taskq_complete_and_claim(%s)', c))
   FROM unnest(ARRAY['NULL, ''{1}''', '''{1}'', NULL', '''{1}'', ''{}''', '''{1}'', ''{1}'', ''{}''', '''{}'', ''{}'', max_tasks => 0', '''{}'', ''{}'', max_tasks => 100001', '''{}'', ''{}'', lease => ''0''', '''{}'', ''{}'', tags => ''{a,NULL}''', '''{}'', ''{}'', queue => ''''']) c;
 SELECT t.states('c');
--- tags count, a worker's own when none are given; NULL is the default queue
+-- tags count, a worker's own if none are given; NULL is the default queue
 SELECT taskq_register('bulk worker', '{c2,c}', '{gpu}');
 SELECT taskq_submit('c2', '"tagged"', tags => '{gpu}') IS NOT NULL AS submitted;
 SELECT queue, payload, lease_until FROM taskq_complete_and_claim('{}', '{}', queue => 'c2', tags => '{}');
@@ -158,7 +158,7 @@ SELECT payload, task_id, token FROM taskq_complete_and_claim(ARRAY[:task_id], AR
 SELECT :payload AS second;
 SELECT count(*) AS full FROM taskq_claim('steady');
 SELECT payload FROM taskq_complete_and_claim(ARRAY[:task_id], ARRAY[:token], queue => 'steady', max_tasks => 5);
--- 100,000 at once
+-- 100,000 in one call
 SELECT count(*) FROM taskq_submit_many('c2', (SELECT array_agg(to_jsonb(g)) FROM generate_series(1, 100000) g));
 CREATE TABLE t.many AS SELECT task_id, token FROM taskq_claim('c2', max_tasks => 100000);
 SELECT count(*), count(*) FILTER (WHERE ok) FROM taskq_extend_many((SELECT array_agg(task_id ORDER BY task_id) FROM t.many), (SELECT array_agg(token ORDER BY task_id) FROM t.many), '1 h');

@@ -33,7 +33,7 @@ SELECT pg_temp.is_after(expires_at, '9 years 6 months') AS expires_at FROM taskq
 SELECT count(taskq_submit('cal', reference => w, options => jsonb_build_object('reference_window', w))) FROM unnest('{8 years,365 days}'::text[]) w;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('cal', max_tasks => 2);
 SELECT reference, pg_temp.is_after(expires_at, CASE reference WHEN '8 years' THEN interval '8 years' ELSE '7 years' END) AS expires_at FROM taskq.archive WHERE reference IN ('8 years', '365 days') ORDER BY reference;
--- the window holds on the last day of its year; 360 days are over
+-- the window holds on the last day of its year, when 360 days are over
 SELECT taskq_create_queue('win', '{"reference_window": "1 year", "retention": "none"}');
 SELECT taskq_submit('win', reference => 'r') > 0 AS submitted;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('win');
@@ -58,7 +58,7 @@ SELECT taskq_submit('cal', delay => '10 years 4 days');
 SELECT taskq_submit('cal', delay => '1 month -31 days');
 SELECT taskq_submit('cal', delay => '1 year -366 days');
 SELECT taskq_alter_queue('cal', '{"retention": "10 years 4 days"}');
--- days that take months away again, and more months than ten years have, count by their length
+-- days that cancel months, and more months than ten years have, count by their length
 SELECT run_at - created_at < interval '3 days 1 min' AND run_at - created_at > interval '2 days 23:59' AS three_days FROM taskq_get(taskq_submit('cal', delay => '-1 month 33 days')) UNION ALL
 SELECT run_at - created_at < interval '3 days 1 min' AND run_at - created_at > interval '2 days 23:59' FROM taskq_get(taskq_submit('cal', delay => '20 years -7297 days'));
 

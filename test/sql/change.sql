@@ -1,4 +1,4 @@
--- Atomic changes of several tasks: all or nothing, every problem at once.
+-- Atomic changes of several tasks: all or nothing, every problem is reported in one error.
 SELECT taskq_create_queue('map', '{"retention": "7 d"}'), taskq_create_queue('reduce');
 CREATE TEMP TABLE t (name text PRIMARY KEY, id bigint, version bigint);
 CREATE FUNCTION pg_temp.code(statement text) RETURNS text LANGUAGE plpgsql AS $$
@@ -35,11 +35,11 @@ INSERT INTO t SELECT payload ->> 0, task_id, version
   FROM taskq_change('me', '[{"queue": "map", "payload": ["a"]}, {"queue": "map", "payload": ["b"], "lease": "1 min"},
                             {"queue": "reduce", "payload": ["c"], "key": "k", "reference": "r", "tags": ["x"], "priority": 3}]');
 SELECT queue, state, payload, worker, attempt, max_attempts, key, reference, tags, priority, version FROM taskq.tasks ORDER BY task_id;
--- a reference again: dropped, or a collision
+-- the same reference again: dropped, or a collision
 SELECT count(*) FROM taskq_change('me', '[{"queue": "reduce", "reference": "r", "skip_existing": true}]');
 SELECT pg_temp.try('SELECT * FROM taskq_change(''me'', ''[{"queue": "reduce", "reference": "r"}, {"queue": "map", "reference": "r"}]'')');
 
--- Updates: what is absent stays; a lease owns or keeps, none releases.
+-- Updates: a missing member leaves its value; a lease claims or keeps, no lease releases.
 SELECT payload, state, worker, lease_until > now() AS held, version - 1 > 0 AS raised
   FROM taskq_change('me', updates => (SELECT jsonb_agg(jsonb_build_object('task_id', id, 'version', version, 'lease', '5 min')) FROM t WHERE name IN ('a', 'b')));
 SELECT payload, state, worker FROM taskq_change('me', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', id, 'payload', '["b", 2]'::jsonb, 'lease', '5 min')) FROM t WHERE name = 'b'));
@@ -48,15 +48,15 @@ SELECT payload, state, worker, attempt FROM taskq_change('me', updates => (SELEC
 SELECT payload, queue, priority, state FROM taskq_change('me', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', id, 'queue', 'reduce', 'priority', 7, 'payload', NULL)) FROM t WHERE name = 'b'));
 SELECT state, run_at > now() + interval '50 min' AS later FROM taskq_change('me', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', id, 'delay', '1 h')) FROM t WHERE name = 'b'));
 
--- Others' tasks: neither updated nor deleted, but depended on.
+-- Tasks of other workers: neither updated nor deleted, but other tasks may depend on them.
 SELECT pg_temp.try('SELECT * FROM taskq_change(''you'', ''[{"queue": "map"}]'', ''[{"task_id": <a>}]'', ''[<c>]'', ''[<b>]'')');
 SELECT count(*) FROM taskq_change('you', '[{"queue": "map", "payload": ["d"]}]', depends => (SELECT jsonb_agg(id) FROM t WHERE name IN ('a', 'b')));
 INSERT INTO t SELECT payload ->> 0, task_id, version FROM taskq.tasks WHERE payload = '["d"]';
--- Deleted by its owner it is done, else cancelled.
+-- Deleted by its owner a task is done, otherwise cancelled.
 SELECT count(*) FROM taskq_change('me', deletes => (SELECT jsonb_agg(id) FROM t WHERE name IN ('a', 'd')));
 SELECT state, reason FROM taskq.tasks WHERE task_id IN (SELECT id FROM t WHERE name IN ('a', 'd')) ORDER BY task_id;
 
--- Every problem at once, and nothing is changed.
+-- Every problem is in one error, and nothing is changed.
 SELECT pg_temp.try('SELECT * FROM taskq_change(''you'',
     ''[{"payload": 1}, {"queue": "reduce", "reference": "r"}]'',
     ''[{"task_id": <a>}, {"task_id": -1}, {"task_id": <c>, "version": 77}]'',
@@ -66,7 +66,7 @@ SELECT pg_temp.try('SELECT * FROM taskq_change(''you'', depends => ''[<b>]'')');
 SELECT pg_temp.try('SELECT * FROM taskq_change(''you'', updates => ''[{"task_id": <b>}, {"task_id": <b>}]'')');
 SELECT count(*) FROM taskq.tasks;
 
--- What cannot be an entry.
+-- Invalid entries.
 SELECT pg_temp.try(format('SELECT * FROM taskq_change(%s)', c))
   FROM unnest(ARRAY['NULL', '''''', '''w'', ''{}''', '''w'', ''[1]''', '''w'', ''[{"queue": "map", "colour": 1}]''', '''w'', ''[{"queue": 5}]''',
                     '''w'', ''[{"queue": "map", "lease": "-1 s"}]''', '''w'', ''[{"queue": "map", "lease": "infinity"}]''', '''w'', ''[{"queue": "map", "lease": 5}]''',
@@ -74,7 +74,7 @@ SELECT pg_temp.try(format('SELECT * FROM taskq_change(%s)', c))
                     '''w'', updates => ''[7]''', '''w'', updates => ''[{}]''', '''w'', updates => ''[{"task_id": 1.5}]''', '''w'', updates => ''[{"task_id": 1, "insertion": "delete"}]''',
                     '''w'', deletes => ''["x"]''', '''w'', deletes => ''[{"task_id": null}]''', '''w'', deletes => ''[{"task_id": 1, "lease": "1 s"}]''',
                     '''w'', depends => ''[{"id": 1}]''', '''w'', doc_adds => ''[{}]''']) c;
--- a lease of 0 owns nothing
+-- a lease of 0 claims nothing
 SELECT state FROM taskq_change('me', '[{"queue": "map", "lease": "0 s"}]');
 -- limits hold
 SELECT taskq_create_queue('one', '{"max_running": 1}');
@@ -82,13 +82,13 @@ SELECT count(*) FROM taskq_change('me', '[{"queue": "one", "lease": "1 min"}, {"
 SELECT pg_temp.code('SELECT * FROM taskq_change(''me'', ''[{"queue": "one", "lease": "1 min"}]'')');
 SELECT taskq_pause('one');
 SELECT pg_temp.code('SELECT * FROM taskq_change(''me'', ''[{"queue": "one", "lease": "1 min"}]'')');
--- a hundred thousand entries, and one that is wrong
+-- a hundred thousand entries, and one that is invalid
 SELECT taskq_create_queue('bulk', '{"retention": "none"}');
 SELECT count(*), count(DISTINCT task_id) FROM taskq_change('me', (SELECT jsonb_agg(jsonb_build_object('queue', 'bulk', 'payload', n)) FROM generate_series(1, 100000) n));
 SELECT pg_temp.code(format('SELECT * FROM taskq_change(''me'', deletes => %L)', (SELECT jsonb_agg(task_id) || '[-1]' FROM taskq.tasks WHERE queue = 'bulk')));
 SELECT count(*) FROM taskq_change('me', deletes => (SELECT jsonb_agg(task_id) FROM taskq.tasks WHERE queue = 'bulk'));
 SELECT count(*) FROM taskq.tasks WHERE queue = 'bulk';
--- rights: without any, a task is missing
+-- rights: a role without any finds no task
 CREATE ROLE regress_changer;
 SELECT taskq_grant('map', 'regress_changer', '{submit,work}');
 SET ROLE regress_changer;

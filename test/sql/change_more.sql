@@ -1,5 +1,4 @@
--- Changes: what makes room comes first; what a claim may not do, a lease may
--- not either.
+-- Changes: what makes room comes first; a lease may not do what a claim may not do.
 SELECT taskq_create_queue('more', '{"retention": "7 d"}'), taskq_create_queue('other');
 CREATE FUNCTION pg_temp.id(n text) RETURNS bigint LANGUAGE sql AS $$ SELECT task_id FROM taskq.tasks WHERE payload = to_jsonb(n) ORDER BY task_id DESC LIMIT 1 $$;
 -- names as <name>
@@ -19,7 +18,7 @@ EXCEPTION WHEN OTHERS THEN
     RETURN concat(SQLSTATE, (SELECT string_agg(concat(' ', key, ' ', regexp_replace(value::text, '\m[0-9]{2,}\M', 'N', 'g')), '' ORDER BY key) FROM jsonb_each(CASE WHEN more LIKE '{%' THEN more::jsonb ELSE '{}' END) WHERE value <> '[]'));
 END $$;
 
--- References: given up and given in one change, in any order of ids.
+-- References: released and set in one change, in any order of ids.
 SELECT taskq_submit('more', '"a"', reference => 'x') > 0, taskq_submit('more', '"b"', reference => 'y') > 0;
 SELECT pg_temp.try($$'w', '[{"queue": "more", "reference": "x", "payload": "c"}]', '[{"task_id": <a>, "reference": null}]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "reference": "y"}]', deletes => '[<b>]'$$);
@@ -28,19 +27,19 @@ SELECT pg_temp.try($$'w', '[{"queue": "more", "reference": "x", "key": "k", "ins
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <c>, "key": "k"}]'$$);
 SELECT pg_temp.try($$'w', '[{"queue": "more", "reference": "x", "key": "k", "insertion": "supersede", "payload": "d"}]'$$);
 SELECT pg_temp.try($$'w', '[{"reference": "y"}]'$$);
--- Limits: what is deleted makes room for what is leased.
+-- Limits: a deleted task makes room for a leased one.
 SELECT taskq_alter_queue('more', '{"max_running": 1}');
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <d>, "lease": "1 min"}]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "lease": "1 min"}]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "lease": "1 min"}]', deletes => '[<d>]'$$);
 SELECT taskq_alter_queue('more', '{"max_running": null}');
 
--- A request to cancel is met by whoever gives the task back.
+-- The caller that releases the task meets the request to cancel it.
 SELECT taskq_cancel(pg_temp.id('a'));
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "payload": "renewed", "lease": "1 min"}]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <renewed>}]'$$);
 SELECT state, reason FROM taskq.tasks WHERE payload = '"renewed"';
--- A claim that is over counts as an attempt.
+-- A claim that has ended counts as an attempt.
 SELECT taskq_submit('more', '"e"', max_attempts => 2) > 0;
 CREATE FUNCTION pg_temp.take(w text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -53,11 +52,11 @@ SELECT pg_temp.take('w2'), pg_sleep(0.01);
 SELECT pg_temp.take('w3');
 SELECT attempt, max_attempts FROM taskq.tasks WHERE payload = '"e"';
 ROLLBACK;
--- What a claim does not get.
+-- What a claim does not return.
 SELECT taskq_submit('more', '"f"', deadline => clock_timestamp() + interval '1 s') > 0, taskq_submit('more', '"g"') > 0;
 SELECT taskq_register('drained'), taskq_drain('drained');
 BEGIN;
--- it stays, and is not ended by others
+-- it stays, and other workers do not end it
 SELECT pg_temp.try($$'w', '[{"queue": "other"}]', depends => '[<f>]'$$);
 DO $$
 BEGIN
@@ -70,30 +69,30 @@ SELECT pg_temp.try($$'drained', updates => '[{"task_id": <g>, "lease": "1 min"}]
 SELECT taskq_pause('more');
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <g>, "lease": "1 min"}]'$$);
 ROLLBACK;
--- A change may not take away what it depends on.
+-- A change may not remove a task on which it depends.
 SELECT taskq_submit('more', '"h"', key => 'kept') > 0;
 SELECT pg_temp.try($$'w', '[{"queue": "more", "key": "kept", "insertion": "delete"}]', depends => '[<h>]'$$);
 SELECT pg_temp.try($$'w', '[{"queue": "more", "key": "kept", "insertion": "supersede", "payload": "i"}, {"queue": "more", "key": "kept", "insertion": "supersede", "payload": "j"}]'$$);
 SELECT payload, state FROM taskq.tasks WHERE key = 'kept' ORDER BY task_id;
 
--- A task that is moved brings its reference along: one that is taken there is a collision.
+-- A moved task keeps its reference: if another task has it there, that is a collision.
 SELECT taskq_create_queue('there', '{"reference_window": "1 h", "retention": "7 d"}');
 SELECT taskq_submit('more', '"m"', reference => 'r') > 0, taskq_submit('there', '"n"', reference => 'r') > 0, taskq_submit('there', '"o"', reference => 's') > 0;
 SELECT pg_temp.try(format($$'w', updates => '[{"task_id": <m>, "queue": "there"%s}]'%s$$, named, depends)) FROM unnest('{"", ", \"reference\": \"r\"", ", \"reference\": \"s\""}'::text[]) named, unnest('{"", ", depends => ''[999999999]''"}'::text[]) depends;
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <m>, "queue": "there", "lease": "1 min"}, {"task_id": <n>, "payload": ["p"]}]'$$);
--- a finished one holds its reference within the window, also one that the change deletes
+-- a finished task keeps its reference within the window, also a task that the change deletes
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <m>, "queue": "there"}]', deletes => '[<n>]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <m>, "queue": "there", "reference": null}]'$$);
 SELECT taskq_submit('more', '"q"', reference => 's') > 0, count(taskq_complete(task_id, token)) FROM taskq_claim('there', max_tasks => 3);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <q>, "queue": "there"}]'$$);
 SELECT payload, queue, state, reference FROM taskq.tasks WHERE payload <@ '["m", "n", "o", "q"]' ORDER BY payload;
--- two that bring the same one, and one that comes with it
+-- two tasks with the same reference are moved, and one with it is added
 SELECT taskq_submit('other', '"t"', reference => 'u') > 0, taskq_submit('more', '"u"', reference => 'u') > 0;
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <t>, "queue": "there"}, {"task_id": <u>, "queue": "there"}]'$$);
 SELECT pg_temp.try($$'w', '[{"queue": "there", "reference": "u"}]', '[{"task_id": <t>, "queue": "there"}]'$$);
 SELECT pg_temp.try($$'w', '[{"queue": "there", "reference": "u", "skip_existing": true}]', '[{"task_id": <t>, "queue": "there"}]'$$);
 
--- Documents of others are not told from those that there are not.
+-- Documents that another role may not see look like documents that do not exist.
 CREATE ROLE change_more;
 SELECT taskq_grant('other', 'change_more', '{work}');
 SELECT count(*) FROM taskq_change('w', doc_adds => '[{"namespace": "secret", "key": "k"}]');

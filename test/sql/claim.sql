@@ -1,11 +1,11 @@
 --
--- claim: what is handed out, to whom, in which order
+-- claim: which task is handed out to which worker, in which order
 --
--- nothing there
+-- no task
 SELECT taskq_create_queue('claim');
 SELECT count(*) FROM taskq_claim('claim');
 SELECT count(*) FROM taskq_claim('claim', max_tasks => 100);
--- one task, with everything that it carries
+-- one task, with everything that it has
 SELECT taskq_submit('claim', '{"n": 1}', priority => 5, max_attempts => 4,
     key => 'k', reference => 'r', headers => '{"h": 1}', tags => '{b,a}',
     correlation_id => 'c', data => '\x0102', deadline => now() + interval '1 h') AS id \gset
@@ -23,13 +23,13 @@ SELECT state, attempt, worker, claimed_at <= clock_timestamp() AS claimed,
   FROM taskq_get(:id);
 -- it is not handed out twice
 SELECT count(*) FROM taskq_claim('claim', tags => '{a,b}', max_tasks => 10);
--- the transaction's own submit
+-- a task that the transaction itself has submitted
 BEGIN;
 SELECT taskq_submit('claim', '"own"') > 0 AS submitted;
 SELECT payload, attempt FROM taskq_claim('claim');
 ROLLBACK;
 SELECT count(*) FROM taskq_claim('claim');
--- a lease of the caller's
+-- a lease that the caller gives
 SELECT taskq_submit('claim') > 0 AS submitted;
 SELECT lease_until - now() BETWEEN interval '59 min' AND interval '61 min' AS an_hour
   FROM taskq_claim('claim', lease => '1 h');
@@ -53,24 +53,24 @@ SELECT count(*), count(DISTINCT payload)
   FROM taskq_claim('order', max_tasks => 20, claim_order => 'random');
 SELECT count(*), count(DISTINCT payload)
   FROM taskq_claim('order', max_tasks => 100, claim_order => 'random');
--- the queue's order, and the call's over it
+-- the queue's order, which the call overrides
 SELECT taskq_create_queue('lifo', '{"order": "lifo"}');
 SELECT count(*) FROM taskq_submit_many('lifo', '{1,2,3}');
 BEGIN;
 SELECT array_agg(payload) FROM taskq_claim('lifo', max_tasks => 3);
 ROLLBACK;
 SELECT array_agg(payload) FROM taskq_claim('lifo', max_tasks => 3, claim_order => 'fifo');
--- as many as there are, at most as many as asked for
+-- as many tasks as there are, at most as many as requested
 SELECT count(*) FROM taskq_submit_many('several', '{1,2,3,4,5}');
 SELECT count(*), count(DISTINCT task_id), min(token) > 0 AS tokens
   FROM taskq_claim('several', max_tasks => 3);
 SELECT count(*) FROM taskq_claim('several', max_tasks => 3);
 SELECT count(*) FROM taskq_claim('several', max_tasks => 3);
--- a LIMIT does not un-claim
+-- a LIMIT does not undo claims
 SELECT count(*) FROM taskq_submit_many('several', '{1,2,3}');
 SELECT count(*) FROM (SELECT * FROM taskq_claim('several', max_tasks => 3) LIMIT 1) s;
 SELECT count(*) FROM taskq_claim('several', max_tasks => 3);
--- tags: all that the task has must be the claimer's
+-- tags: the claimer must have all tags of the task
 SELECT count(taskq_submit('tags', to_jsonb(coalesce(s, 'none')), tags => s::text[]))
   FROM unnest(ARRAY[NULL, '{a}', '{b}', '{a,b}', '{a,b,c}', '{c}']) s;
 CREATE FUNCTION t.matching(tags text[]) RETURNS jsonb[] LANGUAGE plpgsql AS $$
@@ -91,7 +91,7 @@ SELECT taskq_submit('mixed', '"none"', priority => 1) > 0 AS submitted;
 SELECT taskq_submit('mixed', '"a"', priority => 3, tags => '{a}') > 0 AS submitted;
 SELECT taskq_submit('mixed', '"b"', priority => 2, tags => '{b}') > 0 AS submitted;
 SELECT array_agg(payload) FROM taskq_claim('mixed', max_tasks => 3, tags => '{a,b}');
--- not before its time
+-- a task is not claimed before its time
 SELECT taskq_submit('time', '"later"', delay => '1 h') AS later,
        taskq_submit('time', '"soon"', delay => '200 ms') AS soon,
        taskq_submit('time', '"at"', run_at => now() + interval '1 h') AS at_time \gset
@@ -116,7 +116,7 @@ CALL t.until(format('SELECT clock_timestamp() > deadline FROM taskq_get(%s)', :i
 SELECT count(*) FROM taskq_claim('deadline', max_tasks => 10);
 CALL t.until(format('SELECT (SELECT true FROM taskq_run_reapers() LIMIT 1) AND state = ''dead'' FROM taskq_get(%s)', :id));
 SELECT state, reason, attempt FROM taskq_get(:id);
--- paused queues, and the switch of all
+-- paused queues, and the pause of all queues
 SELECT taskq_submit('paused') > 0 AS submitted;
 SELECT taskq_pause('paused', 'repairs');
 SELECT paused, ready FROM taskq.queues WHERE queue = 'paused';
@@ -129,14 +129,14 @@ SELECT count(*) FROM taskq_claim('paused');
 SELECT taskq_create_queue('born paused');
 SELECT taskq_submit('born paused') > 0 AS submitted;
 SELECT count(*) FROM taskq_claim('born paused');
--- both switches count
+-- both pauses count
 SELECT taskq_pause('paused');
 SELECT taskq_resume('*');
 SELECT count(*) FROM taskq_claim('paused');
 SELECT count(*) FROM taskq_claim('born paused');
 SELECT taskq_resume('paused');
 SELECT count(*) FROM taskq_claim('paused');
--- a pause with an end ends by itself
+-- a pause with an end is over by itself
 SELECT taskq_submit('paused') > 0 AS submitted;
 SELECT taskq_pause('paused', until => clock_timestamp() + interval '1 h');
 SELECT count(*) FROM taskq_claim('paused');
@@ -154,7 +154,7 @@ SELECT taskq_pause('paused');
 SELECT taskq_complete(:task_id, :token);
 SELECT state FROM taskq_get(:task_id);
 SELECT taskq_resume('paused');
--- bad words
+-- invalid words
 SELECT t.try($$SELECT * FROM taskq_claim('claim', max_tasks => 0)$$);
 SELECT t.try($$SELECT * FROM taskq_claim('claim', max_tasks => -1)$$);
 SELECT t.try($$SELECT * FROM taskq_claim('claim', max_tasks => 2147483647)$$);

@@ -1,4 +1,4 @@
--- Any one task, if others stay as they are.
+-- Any one task, if others are unchanged.
 SELECT taskq_create_queue('one'), taskq_create_queue('two'), taskq_create_queue('held');
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -10,7 +10,7 @@ EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS more = PG_EXCEPTION_DETAIL;
     RETURN concat_ws(' ', SQLSTATE || ':', SQLERRM, nullif(more, ''));
 END $$;
--- nothing there
+-- no task
 SELECT count(*) FROM taskq_claim_one('w', '{one,two}', '1 min');
 SELECT pg_temp.try($$SELECT * FROM taskq_claim_one('w', '{one}', '1 min', '[-1, {"task_id": -2, "version": 1}]')$$);
 -- what is claimed
@@ -21,12 +21,12 @@ SELECT count(*) FROM taskq_claim_one('v', '{one,two}', '1 min');
 -- its token, and the changes of its owner
 SELECT state FROM taskq_change('w', updates => jsonb_build_array(jsonb_build_object('task_id', :id, 'lease', '1 min')));
 SELECT taskq_release(:id, token) FROM taskq.tasks WHERE task_id = :id;
--- a lease of 0: it stays claimable
+-- a lease of 0: the task stays claimable
 SELECT state, worker, attempt, version FROM taskq.tasks WHERE task_id = :id;
 SELECT task_id = :id AS it, state, worker, attempt, version FROM taskq_claim_one('w', '{one}', '0');
 SELECT state, worker, attempt, version FROM taskq.tasks WHERE task_id = :id;
 
--- Each is chosen now and then, of both queues; the highest priority alone.
+-- Each task is chosen at some time, from both queues; only the highest priority.
 SELECT count(*) FROM taskq_submit_many('one', array_fill('1'::jsonb, ARRAY[150]));
 SELECT count(*) FROM taskq_submit_many('two', array_fill('2'::jsonb, ARRAY[149]));
 SELECT count(DISTINCT o.task_id) > 250 AS most, count(DISTINCT o.queue) AS queues, min(n) > 350 AND max(n) < 650 AS about_half
@@ -35,7 +35,7 @@ SELECT taskq_submit('two', '"first"', priority => 5) > 0;
 SELECT DISTINCT payload FROM generate_series(1, 20) i, taskq_claim_one('w' || i, '{two}', '0');
 SELECT taskq_purge('one', '{pending}') + taskq_purge('two', '{pending}') > 290;
 
--- Depends: in that version, whoever has it.
+-- Dependencies: a document in a given version, whichever worker has it.
 SELECT taskq_submit('one', '"d"') AS d \gset
 SELECT taskq_submit('two', '"t"') AS t \gset
 SELECT payload FROM taskq_claim_one('w', '{two}', '1 min', jsonb_build_array(jsonb_build_object('task_id', :d, 'version', 1)));
@@ -74,7 +74,7 @@ SELECT taskq_submit('one', '"x"') > 0;
 SELECT count(*) FROM taskq_claim_one('w', '{one}', '1 min', wait => '1 s');
 ROLLBACK;
 
--- What cannot be.
+-- Invalid calls.
 SELECT c, pg_temp.try(format('SELECT * FROM taskq_claim_one(%s)', c))
   FROM unnest(ARRAY['NULL, ''{one}'', ''1 s''', '''w'', NULL, ''1 s''', '''w'', ''{}'', ''1 s''', '''w'', ''{NULL}'', ''1 s''', '''w'', ''{{one}}'', ''1 s''', '''w'', ''{""}'', ''1 s''',
                     '''w'', ''{one}'', NULL', '''w'', ''{one}'', ''-1 s''', '''w'', ''{one}'', ''1 s'', ''{}''', '''w'', ''{one}'', ''1 s'', ''["x"]''', '''w'', ''{one}'', ''1 s'', ''[1, 1]''',

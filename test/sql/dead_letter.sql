@@ -1,23 +1,23 @@
 --
--- dead_letter: a copy of a task that dies goes to another queue
+-- dead_letter: when a task dies, a copy of it goes to another queue
 --
 SELECT taskq_create_queue('dl', '{"dead_letter_queue": "dl dead", "retry": "fixed", "retry_base": "0 s"}');
 CREATE ROLE regress_taskq_dl;
 SELECT taskq_grant('dl', 'regress_taskq_dl', '{submit,work}');
--- what dead letters there are, without ids and times
+-- the existing dead letters, without ids and times
 CREATE FUNCTION t.letters(queue text DEFAULT 'dl dead') RETURNS TABLE (state text, payload jsonb, data bytea, of jsonb, headers jsonb, key text, correlation_id text, reference text, tags text[], priority int, attempt int, max_attempts int, submitted_by text)
 LANGUAGE sql AS $$
 SELECT s.state, s.payload, s.data, (s.headers -> 'dead_letter') - '{task_id,died_at}'::text[], s.headers - 'dead_letter', s.key, s.correlation_id, s.reference, s.tags, s.priority, s.attempt, s.max_attempts, s.submitted_by
   FROM taskq.tasks s WHERE s.queue = $1 ORDER BY s.task_id;
 $$;
--- all that a task may carry
+-- everything that a task can have
 SET ROLE regress_taskq_dl;
 SELECT taskq_submit('dl', '{"a": 1}', priority => 7, max_attempts => 5, tags => '{x}', key => 'k', reference => 'r', headers => '{"h": 1, "dead_letter": "old"}', correlation_id => 'c', data => '\x01', options => '{"lease": "1 h"}') AS id \gset
 SELECT token FROM taskq_claim('dl', tags => '{x}') \gset
 SELECT taskq_fail(:id, :token, 'broken', false);
 RESET ROLE;
 SELECT * FROM t.letters() \gx
--- the origin is told
+-- the origin is recorded
 SELECT (s.headers -> 'dead_letter' ->> 'task_id')::bigint = :id AS the_origin, (s.headers -> 'dead_letter' ->> 'died_at')::timestamptz = o.finished_at AS its_end, s.run_at <= now() AS due, s.deadline
   FROM taskq.tasks s, taskq_get(:id) o WHERE s.queue = 'dl dead';
 SELECT state, reason, reference FROM taskq_get(:id);
@@ -38,7 +38,7 @@ BEGIN
         WHEN 'exhausted' THEN PERFORM taskq_fail(c.task_id, c.token, 'e');
         WHEN 'rejected' THEN PERFORM taskq_fail(c.task_id, c.token, 'e', false);
         WHEN 'many' THEN PERFORM taskq_decide_many(jsonb_build_array(jsonb_build_object('task_id', c.task_id, 'token', c.token, 'outcome', 'fail', 'error', 'e', 'retryable', false)));
-        -- and what is no death
+        -- and ends that are not deaths
         WHEN 'retried' THEN PERFORM taskq_fail(c.task_id, c.token, 'e', retry_in => '1 h');
         WHEN 'done' THEN PERFORM taskq_complete(c.task_id, c.token);
         WHEN 'filtered' THEN PERFORM taskq_filter(c.task_id, c.token);
@@ -56,7 +56,7 @@ SELECT taskq_register('dl worker');
 SELECT taskq_deregister('dl worker');
 SELECT payload, of FROM t.letters();
 SELECT taskq_purge('dl dead', '{pending}');
--- the deadline's end and the lease's, by the background worker
+-- the end of the deadline and of the lease, by the background worker
 SELECT taskq_submit('dl', '"deadline"', options => '{"deadline_in": "1 us"}') > 0 AS submitted, taskq_submit('dl', '"lease_expired"', max_attempts => 1, options => '{"lease": "1 us"}') > 0 AS submitted;
 SELECT payload FROM taskq_claim('dl');
 CALL t.until('SELECT count(*) = 2 FROM t.letters()');
@@ -68,7 +68,7 @@ SELECT t.dies('rejected');
 SELECT count(*) FROM t.letters();
 ROLLBACK;
 SELECT count(*) FROM t.letters();
--- one call with many deaths has a copy of each
+-- one call with many deaths makes a copy of each
 SELECT count(*) FROM taskq_submit_many('dl', '{1,2,3}');
 SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'e', 'retryable', payload = '2')) FROM taskq_claim('dl', max_tasks => 3)));
 SELECT payload FROM t.letters();
@@ -88,7 +88,7 @@ SELECT count(*) FROM taskq.queues WHERE queue = 'dl deader';
 SELECT taskq_retry(task_id) FROM taskq.tasks WHERE queue = 'dl dead';
 SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('dl dead');
 SELECT count(*) FROM taskq.queues WHERE queue = 'dl deader';
--- a task that was submitted there itself is no copy
+-- a task that was submitted to that queue is not a copy
 SELECT taskq_submit('dl dead', '"itself"') > 0 AS submitted;
 SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('dl dead');
 SELECT payload, of FROM t.letters('dl deader');
@@ -104,7 +104,7 @@ SELECT taskq_purge('dl dead') > 0 AS purged;
 SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('dl');
 SELECT payload, of FROM t.letters();
 SELECT taskq_purge('dl dead', '{pending}');
--- not refused by max_depth; a queue that does not exist and may not come into being is another matter
+-- max_depth does not refuse it; a queue that does not exist and may not be created does
 SELECT taskq_alter_queue('dl dead', '{"max_depth": 1}');
 SELECT taskq_submit('dl dead', '"fills it"') > 0 AS submitted;
 SELECT t.dies('rejected');
@@ -130,7 +130,7 @@ SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('dl');
 SELECT taskq_purge('dl') > 0 AS purged;
 SELECT payload = to_jsonb(repeat('x', 100000)) AS payload, data = decode(repeat('ab', 50000), 'hex') AS data, headers = jsonb_build_object('h', repeat('y', 50000)) AS headers FROM t.letters();
 SELECT payload = to_jsonb(repeat('x', 100000)) AS payload FROM taskq_claim('dl dead');
--- the option taken away
+-- the option is removed
 SELECT taskq_alter_queue('dl', '{"dead_letter_queue": null}');
 SELECT t.dies('rejected');
 SELECT count(*) FROM t.letters();

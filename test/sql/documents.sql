@@ -32,7 +32,7 @@ END $$;
 CREATE VIEW pg_temp.seen AS
 SELECT namespace, key, secondary_key AS second, version, content, worker, lease_until > now() AS held FROM taskq.documents ORDER BY 1, 2, 3;
 
--- Added together with a task; called by names or by id.
+-- Added together with a task; identified by names or by id.
 SELECT payload FROM taskq_change('me', '[{"queue": "docs", "payload": "t"}]',
     doc_adds => '[{"namespace": "docs", "key": "k", "content": {"n": 1}},
                   {"namespace": "docs", "key": "k", "secondary_key": "b", "lease": "1 min"},
@@ -41,11 +41,11 @@ SELECT * FROM pg_temp.seen;
 SELECT count(*) FROM taskq_change('me', doc_updates => '[{"namespace": "docs", "key": "k", "version": 1, "content": [2]}]');
 SELECT pg_temp.try('SELECT * FROM taskq_change(''me'', doc_updates => ''[{"doc_id": <kb>, "content": "by id", "lease": "5 min"}, {"doc_id": <k>}]'')');
 SELECT * FROM pg_temp.seen;
--- null empties it, absent stays
+-- null empties it, a missing member leaves it
 SELECT count(*) FROM taskq_change('me', doc_updates => '[{"namespace": "docs", "key": "k", "content": null}, {"namespace": "docs", "key": "k", "secondary_key": "b", "lease": "1 h"}]');
 SELECT * FROM pg_temp.seen;
 
--- Every problem at once, of tasks and documents, and nothing is changed.
+-- Every problem of tasks and documents is in one error, and nothing is changed.
 SELECT pg_temp.try($$SELECT * FROM taskq_change('you', '[{"queue": "docs", "reference": "r"}, {"queue": "docs", "reference": "r"}]', deletes => '[-1]',
     doc_adds => '[{"namespace": "docs", "key": "k"}, {"namespace": "x", "key": "y"}, {"namespace": "x", "key": "y"}]',
     doc_updates => '[{"doc_id": <kb>}, {"doc_id": -5}, {"namespace": "no", "key": "such \" one"}]',
@@ -54,18 +54,18 @@ SELECT pg_temp.try($$SELECT * FROM taskq_change('you', '[{"queue": "docs", "refe
 SELECT pg_temp.try($$SELECT * FROM taskq_change('you', doc_depends => '[<k>]')$$);
 SELECT pg_temp.try($$SELECT * FROM taskq_change('you', doc_deletes => '[<k>, {"namespace": "docs", "key": "k"}]')$$);
 SELECT count(*) FROM taskq.doc;
--- others may depend on what somebody holds, and change it when he is late
+-- other tasks may depend on a document that a worker holds, and change it when its lease has ended
 SELECT pg_temp.try($$SELECT * FROM taskq_change('you', '[{"queue": "docs"}]', doc_depends => '[<kb>]')$$);
 UPDATE taskq.doc SET lease_until = now() - interval '1 s' WHERE secondary_key = 'b';
 SELECT pg_temp.try($$SELECT * FROM taskq_change('you', doc_updates => '[{"doc_id": <kb>, "lease": "1 min"}]')$$);
 SELECT * FROM pg_temp.seen;
--- one of a name goes, and another one comes
+-- a document is deleted, and another one of the same name is added
 SELECT pg_temp.try($$SELECT * FROM taskq_change('me', doc_deletes => '[{"namespace": "free", "key": "leader"}]', doc_adds => '[{"namespace": "free", "key": "leader", "content": 2}]')$$);
 SELECT pg_temp.try($$SELECT * FROM taskq_change('me', doc_adds => '[{"namespace": "free", "key": "leader", "content": 3, "skip_existing": true}]')$$);
 SELECT pg_temp.try($$SELECT * FROM taskq_change('me', doc_adds => '[{"namespace": "free", "key": "leader", "content": 3}]')$$);
 SELECT version, content FROM pg_temp.seen WHERE key = 'leader';
 
--- All of a key, or none.
+-- All of a key, or nothing.
 SELECT pg_temp.try($$SELECT * FROM taskq_claim_docs('me', 'docs', 'k', '1 min')$$);
 SELECT secondary_key, version, content, worker, lease_until > now() + interval '50 s' AS held FROM taskq_claim_docs('you', 'docs', 'k', '1 min');
 SELECT secondary_key, version, worker, lease_until > now() + interval '50 min' AS held FROM taskq_claim_docs('you', 'docs', 'k', '1 h');
@@ -79,7 +79,7 @@ SELECT count(*) FROM taskq_claim_docs('me', 'docs', 'k', '1 s');
 ROLLBACK;
 SELECT * FROM pg_temp.seen;
 
--- What cannot be.
+-- Invalid calls.
 SELECT c, pg_temp.try(format('SELECT * FROM taskq_change(''w'', %s)', c))
   FROM unnest(ARRAY['doc_adds => ''{}''', 'doc_adds => ''[7]''', 'doc_adds => ''[{"namespace": "n"}]''', 'doc_adds => ''[{"key": "n"}]''', 'doc_adds => ''[{"namespace": "", "key": "k"}]''',
                     'doc_adds => ''[{"namespace": "n", "key": 5}]''', 'doc_adds => ''[{"namespace": "n", "key": "k", "version": 1}]''', 'doc_adds => ''[{"namespace": "n", "key": "k", "doc_id": 1}]''',
@@ -96,7 +96,7 @@ BEGIN READ ONLY;
 SELECT * FROM taskq_claim_docs('me', 'docs', 'k', '1 s');
 ROLLBACK;
 
--- Rights: of the queue of that name, else of all.
+-- Rights: those on the queue of that name, otherwise on all queues.
 CREATE ROLE docs_worker;
 CREATE ROLE docs_reader;
 CREATE ROLE docs_other;
@@ -125,7 +125,7 @@ SELECT * FROM taskq.doc;
 RESET ROLE;
 \set VERBOSITY default
 
--- Nothing keeps it from being taken along.
+-- The dump includes it.
 SELECT bool_and(c.oid = ANY (e.extconfig)) FROM pg_extension e, pg_class c WHERE e.extname = 'taskq' AND c.oid = 'taskq.doc'::regclass;
 SELECT * FROM taskq_check();
 SELECT taskq_revoke('docs', 'docs_worker', '{work}'), taskq_revoke('docs', 'docs_reader', '{read}'), taskq_revoke('elsewhere', 'docs_other', '{submit,work,read,manage}');

@@ -1,5 +1,5 @@
--- taskq_explain and taskq_explain_claim: the words of what one server shows.
--- Times are hidden, and so are ids, which are made long for that.
+-- taskq_explain and taskq_explain_claim: the sentences about what one server shows. Times are
+-- hidden, and so are ids, which are made long for that.
 \set VERBOSITY terse
 SELECT setval('taskq.task_id_seq', 7000000) > 0 AS made_long;
 CREATE SCHEMA x;
@@ -73,7 +73,7 @@ SELECT why(:a);
 SELECT taskq_explain(:a) ~ :'b' AS names_it;
 SELECT taskq_poison(:b, 'never again');
 SELECT why(:b);
--- states that no call leads to today
+-- states that no call produces today
 CREATE FUNCTION x.archived(id bigint, new_state integer, new_reason integer, successor bigint) RETURNS text LANGUAGE sql AS $$
 UPDATE taskq.archive SET state = new_state, reason = new_reason, recreated_as = successor WHERE task_id = id;
 SELECT why(id) $$;
@@ -192,7 +192,7 @@ SELECT count(*) FROM taskq_claim('slow');
 SELECT why(:a);
 SELECT claim('slow');
 SELECT substring(taskq_explain(:a) FROM 'a claim after (.*) gets')::timestamptz - clock_timestamp() BETWEEN '50 min' AND '1 h' AS exact;
--- who could take it
+-- which workers could claim it
 SELECT taskq_submit('t', tags => '{red,blue}') AS a, taskq_submit('t') AS b \gset
 SELECT why(:a);
 SELECT why(:b);
@@ -213,7 +213,7 @@ SELECT taskq_alter_queue('t', '{"order": "random"}');
 SELECT why(:c);
 SELECT claim('t', tags => '{red}');
 SELECT taskq_alter_queue('t', '{"order": "lifo"}');
-SELECT why(:c) ~ 'the next one' AS next;
+SELECT why(:c) ~ 'next for a claim' AS next;
 SELECT taskq_explain_claim('t', tags => '{red}') ~ :'c' AS gets_c;
 -- claims
 SELECT taskq_cancel(:b), taskq_cancel(:c);
@@ -225,7 +225,7 @@ SET taskq.auto_create_queues = off;
 SELECT claim('it''s none');
 RESET taskq.auto_create_queues;
 SELECT claim('new');
-SELECT claim(NULL, 'nobody');
+SELECT claim(NULL, 'absent');
 SELECT taskq_deregister('t1');
 SELECT claim(NULL, 't1') ~ 'TQ007' AS left;
 SELECT claim(NULL, 't2');
@@ -237,7 +237,7 @@ SELECT taskq_register('some', '{nowhere}');
 SELECT claim(NULL, 'some');
 SELECT try('SELECT taskq_explain_claim(NULL)'), try('SELECT taskq_explain_claim(''*'')'), try('SELECT taskq_explain(NULL)');
 SELECT try('SELECT taskq_explain_claim(''q'', tags => ''{NULL}'')'), try('SELECT taskq_explain(-1)');
--- asking takes nothing, and is no sign of life
+-- asking changes nothing, and is no heartbeat
 SELECT state, attempt, version FROM taskq_get(:a);
 -- rights
 CREATE ROLE regress_taskq_asks;

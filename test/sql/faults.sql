@@ -3,15 +3,15 @@
 --
 SELECT taskq_create_queue('f', '{"retry": "fixed", "retry_base": "0 s"}');
 --
--- Functions, operators, types and tables that shadow PostgreSQL's own are
--- never used with another's rights, nor do they change a result.
+-- Functions, operators, types and tables that shadow PostgreSQL's own are never used with another
+-- role's rights, nor do they change a result.
 --
 CREATE ROLE regress_taskq_hostile;
 CREATE SCHEMA regress_taskq_trap AUTHORIZATION regress_taskq_hostile;
 GRANT regress_taskq_hostile TO CURRENT_USER;
 SET ROLE regress_taskq_hostile;
 CREATE FUNCTION regress_taskq_trap.sprung() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'the trap sprang as %', current_user; RETURN true; END$$;
--- what SQL inside of the extension calls, by the kind of its arguments
+-- what SQL inside the extension calls, by the type of its arguments
 DO $do$
 DECLARE
     f record;
@@ -22,7 +22,7 @@ BEGIN
         ('has_table_privilege', 'oid, text', 'boolean'), ('array_length', 'anyarray, int', 'int'), ('format', 'text, text', 'text'), ('concat', 'VARIADIC "any"', 'text'), ('starts_with', 'text, text', 'boolean'),
         ('pg_advisory_xact_lock', 'bigint', 'void'), ('current_setting', 'text, boolean', 'text'), ('unnest', 'anyarray', 'int')) v (name, arguments, result)
     LOOP
-        CONTINUE WHEN f.arguments ~ '"any"'; -- only C functions take such
+        CONTINUE WHEN f.arguments ~ '"any"'; -- only C functions take them
         EXECUTE format('CREATE FUNCTION regress_taskq_trap.%I(%s) RETURNS %s LANGUAGE plpgsql AS $f$BEGIN PERFORM regress_taskq_trap.sprung(); RETURN %s; END$f$', f.name, f.arguments, f.result, CASE WHEN f.result = 'void' THEN '' ELSE 'NULL' END);
     END LOOP;
     FOR o IN SELECT t, w FROM unnest('{bigint,int,smallint,text,boolean,timestamptz,jsonb}'::text[]) t, unnest('{=,<>,<,>,<=,>=}'::text[]) w LOOP
@@ -107,9 +107,9 @@ DROP ROLE regress_taskq_hostile;
 --
 -- Values near what PostgreSQL itself can hold
 --
--- 300 MB as one document: jsonb's own limit for a string, before any call
+-- 300 MB as one document: jsonb's own limit for a string is reached before any call
 SELECT t.code($$SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 300000)))$$);
--- 50 MB in one string: above the default limit, above a changed one, and within it
+-- 50 MB in one string: above the default limit, above a changed limit, and within it
 SELECT left(t.try($$SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 50000)))$$), 200);
 SELECT taskq_alter_queue('f', '{"max_payload": 20000000}');
 SELECT left(t.try($$SELECT taskq_submit('f', to_jsonb(repeat(repeat('x', 1000), 50000)))$$), 200);
@@ -145,7 +145,7 @@ SELECT taskq_fail(task_id, token, repeat('é', 1000000)) FROM taskq_claim('f');
 SELECT octet_length(error) <= 8192 AS cut, error = repeat('é', length(error)) AS at_a_character FROM taskq_get(:id);
 SELECT left(t.try($$SELECT taskq_pause(repeat(repeat('q', 1000), 100000))$$), 100);
 --
--- JSON and encodings: what is no text is refused by PostgreSQL, whatever the way
+-- JSON and encodings: PostgreSQL refuses what is not text, in every way
 --
 SELECT c, t.code(c) FROM unnest(ARRAY[
     $c$SELECT taskq_submit('f', '{"a": }')$c$, $c$SELECT taskq_submit('f', '')$c$, $c$SELECT taskq_submit('f', '{"a": 1')$c$, $c$SELECT taskq_submit('f', 'NaN')$c$, $c$SELECT taskq_submit('f', '{"a": 1} x')$c$,
@@ -156,7 +156,7 @@ SELECT c, t.code(c) FROM unnest(ARRAY[
 -- escapes that are text are
 SELECT payload, payload ->> 0 = 'é€😀' AS same FROM taskq_get(taskq_submit('f', '["\u00e9\u20ac\ud83d\ude00"]', suspended => true));
 SELECT reference, key, tags FROM taskq_get((SELECT taskq_submit_tasks('[{"queue": "f", "reference": "\u00e9", "key": "\ud83d\ude00", "tags": ["\u20ac"], "suspended": true}]')));
--- a client of another encoding: the same text, or PostgreSQL's error when it has no such character
+-- a client with another encoding: the same text, or PostgreSQL's error if it has no such character
 SET client_encoding = 'LATIN1';
 SELECT convert_to(reference, 'UTF8') AS utf8 FROM taskq.tasks WHERE queue = 'f' AND reference = convert_from('\xe9', 'LATIN1');
 SELECT taskq_submit('f', to_jsonb(convert_from('\xe9', 'LATIN1')), reference => convert_from('\xe9', 'LATIN1'), on_conflict => 'return', suspended => true) = (SELECT task_id FROM taskq.tasks WHERE queue = 'f' AND reference = convert_from('\xc3a9', 'UTF8')) AS the_same;

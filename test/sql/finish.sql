@@ -1,5 +1,5 @@
 --
--- finish: how an attempt ends, and what is said meanwhile
+-- finish: how an attempt ends, and what can be reported while it runs
 --
 SELECT taskq_create_queue('finish', '{"retry": "fixed", "retry_base": "0 s", "max_attempts": 20}');
 CREATE VIEW t.look AS
@@ -12,10 +12,10 @@ SELECT taskq_submit('finish', '1') AS id \gset
 SELECT token FROM taskq_claim('finish', 'w') \gset
 SELECT taskq_complete(:id, :token, '{"r": 1}');
 SELECT state, reason, message, attempt, result, error, worker, claimed, lease, finished FROM t.look WHERE task_id = :id;
--- once
+-- only once
 SELECT t.try(format('SELECT taskq_complete(%s, %s)', :id, :token)) LIKE 'TQ001: %' AS lost;
 SELECT result FROM t.look WHERE task_id = :id;
--- the words for a lost lease are the same whatever the cause
+-- the message for a lost lease is the same whatever the cause
 SELECT taskq_submit('finish', '2') AS other \gset
 SELECT f, g.what,
        replace(t.try(format('SELECT * FROM %s(%s, %s%s)', f, g.id, g.token,
@@ -27,7 +27,7 @@ SELECT f, g.what,
                (5, 'never was', 999999, 1), (6, 'negative', -1, -1)) g (o, what, id, token)
  ORDER BY f, g.o;
 SELECT taskq_cancel(:other);
--- a foreign token, of another task
+-- a token of another task
 SELECT taskq_submit('finish', '3') AS a, taskq_submit('finish', '4') AS b \gset
 SELECT max(token) FILTER (WHERE task_id = :a) AS token_a, max(token) FILTER (WHERE task_id = :b) AS token_b
   FROM taskq_claim('finish', max_tasks => 2) \gset
@@ -41,7 +41,7 @@ SELECT taskq_complete(:a, :token_a2, keep => NULL);
 -- keep false leaves no trace
 SELECT taskq_complete(:b, :token_b, '"gone"', keep => false);
 SELECT t.try('SELECT taskq_get(' || :b || ')') LIKE 'TQ002: %' AS no_trace;
--- a late answer counts until somebody has taken the task back
+-- a late answer counts until the task has been reclaimed
 SELECT taskq_submit('finish late') AS id \gset
 BEGIN;
 SELECT token, lease_until FROM taskq_claim('finish late', lease => '1 ms') \gset
@@ -75,7 +75,7 @@ SELECT jsonb_path_query_array(errors, '$[*].keyvalue() ? (@.key != "at").value')
 SELECT token FROM taskq_claim('finish') \gset
 SELECT taskq_fail(:id, :token, '', detail => '[1]');
 SELECT error, errors -> 1 -> 'error' AS second, errors -> 1 ? 'worker' AS has_worker, errors -> 1 -> 'detail' AS detail FROM taskq_get(:id);
--- of many errors the last ten
+-- of many errors the last ten are kept
 DO $$
 DECLARE
     c record;
@@ -89,7 +89,7 @@ $$;
 SELECT attempt, jsonb_array_length(errors) AS kept, errors -> 0 ->> 'error' AS oldest,
        errors -> 0 -> 'attempt' AS oldest_attempt, errors -> 9 ->> 'error' AS newest, error
   FROM taskq_get(:id);
--- rejected at once
+-- rejected immediately
 SELECT token FROM taskq_claim('finish') \gset
 SELECT taskq_fail(:id, :token, 'never again', retryable => false);
 SELECT state, reason, attempt, error, finished FROM t.look WHERE task_id = :id;
@@ -104,7 +104,7 @@ SELECT taskq_release(:id, :token, '1 h');
 SELECT state, attempt, run_at - now() BETWEEN interval '59 min' AND interval '61 min' AS in_an_hour FROM taskq_get(:id);
 SELECT count(*) FROM taskq_claim('finish');
 SELECT taskq_cancel(:id);
--- suspend costs no attempt, and waits for somebody
+-- suspend costs no attempt, and the task waits for an operator
 SELECT taskq_submit('finish', '7') AS id \gset
 SELECT token FROM taskq_claim('finish', 'w') \gset
 SELECT taskq_suspend(:id, :token, 'ask the boss');
@@ -113,10 +113,10 @@ SELECT count(*) FROM taskq_claim('finish');
 SELECT taskq_retry(:id);
 SELECT token, attempt FROM taskq_claim('finish', 'w') \gset
 SELECT :attempt AS attempt;
--- filter is an end
-SELECT taskq_filter(:id, :token, 'nobody needs it');
+-- filter is a final state
+SELECT taskq_filter(:id, :token, 'not needed here');
 SELECT state, reason, message, attempt, result, error, worker, claimed, lease, finished FROM t.look WHERE task_id = :id;
--- extend
+-- extend a lease
 SELECT taskq_submit('finish', '8') AS id \gset
 SELECT token, lease_until AS first_end FROM taskq_claim('finish', lease => '1 min') \gset
 SELECT lease_until > :'first_end' AS longer,
@@ -125,7 +125,7 @@ SELECT lease_until > :'first_end' AS longer,
 SELECT lease_until - now() BETWEEN interval '4 min' AND interval '6 min' AS the_queues, cancel
   FROM taskq_extend(:id, :token);
 SELECT lease_until - now() BETWEEN interval '4 min' AND interval '6 min' AS stored FROM taskq_get(:id);
--- progress and checkpoint move no lease
+-- progress and checkpoint do not change the lease
 SELECT lease_until AS ends FROM taskq_get(:id) \gset
 SELECT lease_until = :'ends' AS the_same, cancel FROM taskq_progress(:id, :token, 0.25, 'a quarter');
 SELECT progress FROM taskq_get(:id);
@@ -141,7 +141,7 @@ SELECT taskq_fail(:id, :token, 'and again');
 SELECT checkpoint, attempt, token FROM taskq_claim('finish') \gset
 SELECT :'checkpoint' AS checkpoint, :attempt AS attempt;
 SELECT progress FROM taskq_get(:id);
--- asked to stop: told by each of the three, and every end but success cancels
+-- asked to stop: each of the three calls reports it, and every end but success cancels
 SELECT taskq_cancel(:id, 'enough');
 SELECT (taskq_extend(:id, :token)).cancel, (taskq_progress(:id, :token)).cancel AS progress, (taskq_checkpoint(:id, :token, '2')).cancel AS checkpoint;
 SELECT taskq_fail(:id, :token, 'stopped');
@@ -162,7 +162,7 @@ $$;
 SELECT e, t.ends(e)
   FROM unnest(ARRAY['taskq_complete($)', 'taskq_fail($, ''e'')', 'taskq_fail($, ''e'', false)', 'taskq_fail($, ''e'', true, ''1 h'')',
                     'taskq_release($)', 'taskq_release($, ''1 h'')', 'taskq_suspend($)', 'taskq_filter($)']) e;
--- results and details too large, of the wrong kind
+-- results and details that are too large, or of the wrong type
 SELECT taskq_submit('finish', '9') AS id \gset
 SELECT token FROM taskq_claim('finish') \gset
 SELECT t.try(format('SELECT taskq_fail(%s, %s, NULL)', :id, :token));

@@ -1,5 +1,5 @@
--- Each name or word that a hint lists as allowed is accepted by the call that
--- gives the hint.
+-- The call that raises an error accepts each name or word that the hint of the error lists as
+-- allowed.
 SELECT taskq_create_queue('h', '{"retention": "1 h"}'), taskq_create_queue('h other');
 SELECT taskq_submit('h') AS waiting, taskq_submit('h other') AS claimed \gset
 SELECT token FROM taskq_claim('h other') \gset
@@ -18,11 +18,11 @@ EXCEPTION
         problem := SQLSTATE || ': ' || SQLERRM;
 END
 $$;
--- what stands behind "are" or "Allowed"
+-- the words after "are" or "Allowed"
 CREATE FUNCTION t.listed(hint text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_split_to_table(substring(hint FROM '^(?:Allowed|Options are): (.*)\.$'), ', ')
 $$;
--- objects: %L is one with the member; and the members that it cannot be without
+-- objects: %L is an object with the member; and the members that it must not have without others
 CREATE TABLE t.objects (call text, needs jsonb);
 INSERT INTO t.objects VALUES
     ('SELECT taskq_create_queue(''h new'', %L)', '{}'),
@@ -42,7 +42,7 @@ INSERT INTO t.objects VALUES
     ('SELECT taskq_change(''h'', doc_deletes => jsonb_build_array(%L::jsonb))', '{"namespace": "h", "key": "k", "secondary_key": "s"}'),
     ('SELECT taskq_change(''h'', doc_updates => jsonb_build_array(%L::jsonb))', jsonb_build_object('doc_id', :doc)),
     ('SELECT taskq_change(''h'', doc_deletes => jsonb_build_array(%L::jsonb))', jsonb_build_object('doc_id', :doc));
--- a value of each; and what else the object must have then
+-- a value of each; and which other members the object must have then
 CREATE TABLE t.members (name text, value jsonb, more jsonb DEFAULT '{}');
 INSERT INTO t.members (name, value)
 SELECT m.key, m.value FROM jsonb_each(jsonb_build_object('task_id', :waiting, 'version', 1, 'doc_id', :doc, 'token', :token)

@@ -1,12 +1,12 @@
 --
--- history: the changes of tasks' states, of queues that want it
+-- history: the changes of tasks' states, for queues with the option
 --
 SELECT taskq_create_queue('hi', '{"history": "transitions", "retry": "fixed", "retry_base": "0 s"}');
 CREATE FUNCTION t.way(id bigint) RETURNS TABLE (from_state text, to_state text, reason text, attempt int, token bigint, worker text, mine boolean, message text) LANGUAGE sql AS $$
 SELECT h.from_state, h.to_state, h.reason, h.attempt, CASE WHEN h.token > 0 THEN h.token - min(nullif(h.token, 0)) OVER () + 1 ELSE 0 END, h.worker, h.role = current_user, h.message
   FROM taskq.history h WHERE h.task_id = id ORDER BY h.transition_id;
 $$;
--- the whole way of a task
+-- a task from its submit to its end
 SELECT taskq_submit('hi') AS id \gset
 SELECT token FROM taskq_claim('hi', 'a label') \gset
 SELECT taskq_release(:id, :token, reason => 'not now');
@@ -25,10 +25,10 @@ SELECT cancel FROM taskq_checkpoint(:id, :token, '1');
 SELECT cancel FROM taskq_progress(:id, :token, 0.5);
 SELECT taskq_complete(:id, :token);
 SELECT * FROM t.way(:id);
--- the columns, and times that rise
+-- the columns, and increasing times
 SELECT queue, from_state, to_state, at <= clock_timestamp() AND at > clock_timestamp() - interval '1 min' AS now, role = current_user AS mine FROM taskq.history WHERE task_id = :id ORDER BY transition_id LIMIT 1;
 SELECT bool_and(at >= before) AS rise FROM (SELECT at, lag(at, 1, at) OVER (ORDER BY transition_id) AS before FROM taskq.history WHERE task_id = :id) x;
--- each end
+-- each final state
 CREATE FUNCTION t.end(how text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     id bigint := taskq_submit('hi', suspended => how = 'parked', delay => CASE WHEN how = 'cancelled waiting' THEN interval '1 h' END);
@@ -56,7 +56,7 @@ SELECT taskq_submit('hi', max_attempts => 1, options => '{"lease": "1 us"}') AS 
 SELECT count(*) FROM taskq_claim('hi');
 CALL t.until(format('SELECT state = ''dead'' FROM taskq_get(%s)', :id));
 SELECT from_state, to_state, reason FROM t.way(:id);
--- a roll-back leaves none
+-- a rollback leaves no row
 SELECT count(*) AS before FROM taskq.history \gset
 BEGIN;
 SELECT taskq_submit('hi') > 0 AS submitted;
@@ -73,11 +73,11 @@ SELECT count(*) - :before AS two_more FROM taskq.history;
 -- neither does a call that fails
 SELECT left(t.try(format('SELECT taskq_complete(%s, 77777777)', :id)), 5);
 SELECT count(*) - :before AS two_more FROM taskq.history;
--- an update of a waiting task is no change of state
+-- an update of a waiting task is not a change of state
 SELECT taskq_submit('hi', '1', reference => 'r') AS id \gset
 SELECT taskq_submit('hi', '2', reference => 'r', on_conflict => 'update') = :id AS same;
 SELECT from_state, to_state FROM t.way(:id);
--- switched off, nothing is added and nothing is lost; and on again
+-- switched off: nothing is added and nothing is lost; then on again
 SELECT taskq_alter_queue('hi', '{"history": null}');
 SELECT count(*) FROM taskq_claim('hi');
 SELECT taskq_alter_queue('hi', '{"history": "transitions"}');
@@ -90,7 +90,7 @@ SELECT taskq_alter_queue('*', '{"history": "transitions"}');
 SELECT count(*) FROM taskq_claim('hi not');
 SELECT from_state, to_state FROM t.way(:id);
 SELECT taskq_alter_queue('*', '{"history": null}');
--- who may see it: readers; pg_monitor, but for the words
+-- which roles may see it: readers; pg_monitor, except the messages
 CREATE ROLE regress_taskq_hi_read;
 CREATE ROLE regress_taskq_hi_work;
 CREATE ROLE regress_taskq_hi_monitor IN ROLE pg_monitor;
@@ -106,14 +106,14 @@ SELECT DISTINCT queue FROM taskq.history ORDER BY queue;
 SELECT count(*) AS words FROM taskq.history WHERE message IS NOT NULL;
 SELECT t.code('DELETE FROM taskq.history');
 RESET ROLE;
--- who moved it is who called
+-- the actor is the caller
 SELECT taskq_submit('hi', priority => 9) AS id \gset
 SET ROLE regress_taskq_hi_work;
 SELECT token FROM taskq_claim('hi') \gset
 SELECT taskq_complete(:id, :token);
 RESET ROLE;
 SELECT to_state, role = current_user AS mine, role = 'regress_taskq_hi_work' AS workers FROM taskq.history WHERE task_id = :id ORDER BY transition_id;
--- it outlives its task, and goes with its queue
+-- it outlives its task, and is dropped with its queue
 SELECT taskq_purge('hi') > 0 AS purged;
 SELECT count(*) FROM t.way(:id);
 SELECT * FROM taskq_check();

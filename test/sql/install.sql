@@ -1,9 +1,9 @@
 --
--- install: the extension comes, says what it is, goes and comes again
+-- install: the extension is created, reports its version, is dropped and created again
 --
 CREATE EXTENSION taskq;
 SELECT taskq_version();
--- functions are in the schema picked, everything else in taskq
+-- functions are in the given schema, everything else in taskq
 SELECT n.nspname, e.extrelocatable
   FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
  WHERE e.extname = 'taskq';
@@ -16,7 +16,7 @@ SELECT count(*)
    AND d.objid = 'taskq'::regnamespace
    AND d.refclassid = 'pg_extension'::regclass
    AND d.deptype = 'e';
--- sound, and empty
+-- nothing is wrong, and nothing is there
 SELECT * FROM taskq_check();
 SELECT count(*) FROM taskq.tasks;
 SELECT count(*) FROM taskq.queues;
@@ -50,7 +50,7 @@ CREATE EXTENSION taskq;
 SELECT count(*) FROM taskq.tasks;
 SELECT taskq_submit('again') AS first_id;
 SELECT taskq_drop_queue('again', true) AS removed;
--- twice is PostgreSQL's own error
+-- a second CREATE EXTENSION raises PostgreSQL's own error
 CREATE EXTENSION taskq;
 SET client_min_messages = notice;
 CREATE EXTENSION IF NOT EXISTS taskq;
@@ -60,7 +60,7 @@ RESET client_min_messages;
 --
 CREATE SCHEMA t;
 GRANT USAGE ON SCHEMA t TO PUBLIC;
--- what a statement answers: its first value, or its error in one line
+-- the answer of a statement: its first value, or its error in one line
 CREATE FUNCTION t.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -78,7 +78,7 @@ EXCEPTION WHEN OTHERS THEN
         || CASE WHEN hint <> '' THEN ' | ' || hint ELSE '' END;
 END
 $$;
--- the same without the rest, and with numbers as ID
+-- the same without DETAIL and HINT, and with numbers as ID
 CREATE FUNCTION t.said(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -89,7 +89,7 @@ EXCEPTION WHEN OTHERS THEN
     RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '\d+', 'ID', 'g');
 END
 $$;
--- the same, but the SQLSTATE alone
+-- the same, but only the SQLSTATE
 CREATE FUNCTION t.code(statement text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE statement;

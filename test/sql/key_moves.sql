@@ -1,9 +1,9 @@
--- Lines of keys: what one call does with several tasks of a key, and what a
--- policy finds that comes later.
+-- Key queues: what one call does with several tasks of a key, and what a policy finds that is set
+-- later.
 CREATE FUNCTION pg_temp.line(q text) RETURNS TABLE (payload jsonb, state text) LANGUAGE sql AS
     $$ SELECT payload, state FROM taskq.tasks WHERE queue = q ORDER BY task_id $$;
 
--- Deadlines of several tasks of a key, and of others, at once.
+-- Deadlines of several tasks of a key, and of others, at the same time.
 SELECT taskq_create_queue('late', '{"key_policy": "serial", "retention": "7 d"}');
 SELECT count(taskq_submit('late', to_jsonb(n), key => CASE WHEN n < 4 THEN 'k' END, deadline => clock_timestamp() + interval '0.5 s')) FROM generate_series(1, 4) n;
 SELECT taskq_submit('late', '5', key => 'k') > 0;
@@ -36,7 +36,7 @@ SELECT taskq_hold(task_id) FROM taskq.tasks WHERE queue = 'again' AND payload = 
 SELECT * FROM pg_temp.line('again');
 SELECT taskq_drop_queue('again', true);
 
--- More are running than a later rule allows: none goes on before all have ended.
+-- More tasks are running than a later policy allows: none starts before all have ended.
 SELECT taskq_create_queue('many', '{"retention": "7 d"}');
 SELECT taskq_submit('many', '0', key => 'k', suspended => true) > 0;
 SELECT count(taskq_submit('many', to_jsonb(n), key => 'k')) FROM generate_series(1, 3) n;
@@ -48,9 +48,9 @@ SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'many' AND 
 SELECT * FROM pg_temp.line('many');
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'many' AND payload IN ('2', '3');
 SELECT * FROM pg_temp.line('many');
--- By hand a task that waits for others is not let go.
+-- A task that waits for other tasks cannot be resumed by hand.
 SELECT taskq_reassign('many', 'blocked', 'pending', 0);
--- What is noted of a key ends with its tasks.
+-- What is recorded about a key ends with its tasks.
 SELECT taskq_complete(c.task_id, c.token) FROM taskq_claim('many') c;
 SELECT taskq_complete(c.task_id, c.token) FROM taskq_claim('many') c;
 SELECT count(*) > 0 FROM taskq_run_reapers();
@@ -58,20 +58,20 @@ SELECT count(*) FROM taskq.key;
 SELECT taskq_drop_queue('many', true);
 
 -- Suspended tasks are recreated suspended, each once.
-SELECT taskq_create_queue('anew', '{"key_policy": "serial_until_success", "retention": "7 d"}');
-SELECT count(taskq_submit('anew', to_jsonb(n), key => 'k', suspended => true)) FROM generate_series(1, 3) n;
-SELECT count(*) FROM taskq_recreate_all('anew', 'suspended');
-SELECT * FROM pg_temp.line('anew');
--- All of a group at once, and one after the other.
-SELECT count(*) FROM taskq_junction('anew', '{k}');
-SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
-SELECT count(action) FROM (SELECT taskq_manage_many('hold', ARRAY(SELECT task_id FROM taskq.tasks WHERE queue = 'anew' AND state = 'blocked')) AS action) a;
-SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
-SELECT taskq_retry_all('anew', 'suspended');
-SELECT * FROM pg_temp.line('anew') WHERE state <> 'recreated';
-SELECT taskq_drop_queue('anew', true);
+SELECT taskq_create_queue('redo', '{"key_policy": "serial_until_success", "retention": "7 d"}');
+SELECT count(taskq_submit('redo', to_jsonb(n), key => 'k', suspended => true)) FROM generate_series(1, 3) n;
+SELECT count(*) FROM taskq_recreate_all('redo', 'suspended');
+SELECT * FROM pg_temp.line('redo');
+-- All of a group at the same time, and one after the other.
+SELECT count(*) FROM taskq_junction('redo', '{k}');
+SELECT * FROM pg_temp.line('redo') WHERE state <> 'recreated';
+SELECT count(action) FROM (SELECT taskq_manage_many('hold', ARRAY(SELECT task_id FROM taskq.tasks WHERE queue = 'redo' AND state = 'blocked')) AS action) a;
+SELECT * FROM pg_temp.line('redo') WHERE state <> 'recreated';
+SELECT taskq_retry_all('redo', 'suspended');
+SELECT * FROM pg_temp.line('redo') WHERE state <> 'recreated';
+SELECT taskq_drop_queue('redo', true);
 
--- One that runs is not forgotten when others of a group go on before it.
+-- A running task is not forgotten when other tasks of its group start before it.
 SELECT taskq_create_queue('ahead', '{"order": "lifo", "key_policy": "serial_until_success"}');
 SELECT count(taskq_submit('ahead', to_jsonb(n), key => 'k')) FROM generate_series(1, 2) n;
 SELECT payload FROM taskq_claim('ahead');
@@ -91,7 +91,7 @@ SELECT count(*) FROM taskq_submit_tasks('[{"queue": "ahead", "key": "k", "payloa
 SELECT * FROM pg_temp.line('ahead');
 SELECT count(*) FROM taskq_check();
 SELECT taskq_drop_queue('ahead', true);
--- Nor those that run behind, when the first of a group may be pending.
+-- Nor are running tasks later in the order, when the first task of a group may be pending.
 SELECT taskq_create_queue('behind', '{"max_running_per_key": 3}');
 SELECT count(taskq_submit('behind', to_jsonb(n), key => 'k')) FROM generate_series(1, 6) n;
 SELECT count(taskq_hold(task_id)) FROM taskq.tasks WHERE queue = 'behind' AND payload <@ '[1, 2, 3]';
@@ -101,7 +101,7 @@ SELECT * FROM pg_temp.line('behind');
 SELECT count(*) FROM taskq_check();
 SELECT taskq_drop_queue('behind', true);
 
--- What ran out of order is nobody's business when it has another key or queue.
+-- A task that ran out of order affects no task once it has another key or queue.
 SELECT taskq_create_queue('gone', '{"key_policy": "serial"}');
 SELECT taskq_create_queue('there');
 SELECT count(taskq_submit('gone', to_jsonb(n), key => 'k', suspended => n = 1)) FROM generate_series(1, 2) n;
@@ -120,7 +120,7 @@ SELECT * FROM pg_temp.line('gone');
 SELECT count(*) FROM taskq_check();
 SELECT taskq_drop_queue(q, true) FROM unnest('{gone,there}'::text[]) q;
 
--- Who deletes the others, and is kept out, deletes none.
+-- A call that deletes the other tasks, and is refused, deletes none.
 SELECT taskq_create_queue('out', '{"retention": "7 d"}');
 SELECT taskq_submit('out', '"holder"', reference => 'r') > 0;
 SELECT s > 0 AS submitted FROM taskq_submit_tasks('[{"queue": "out", "key": "k", "payload": "first"},

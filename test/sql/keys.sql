@@ -1,4 +1,4 @@
--- Tasks of one key: order, insertions, groups, looking back.
+-- Tasks of one key: order, insertions, groups, searching and reviving.
 SELECT taskq_create_queue('invoices', '{"key_policy": "serial_hold_on_failure", "retention": "7 d"}');
 
 -- One after the other, by key; other keys and tasks without one do not wait.
@@ -8,12 +8,12 @@ SELECT payload, state FROM taskq.tasks WHERE queue = 'invoices' ORDER BY payload
 SELECT payload FROM taskq_claim('invoices', max_tasks => 10) ORDER BY payload;
 SELECT count(*) FROM taskq_claim('invoices', max_tasks => 10);
 
--- A failure keeps the place, an end lets the next one go.
+-- A failed task keeps its position; when a task ends, the next one starts.
 SELECT taskq_fail(task_id, token, 'not yet', retry_in => '0') FROM taskq.tasks WHERE payload = '"a1"';
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE payload = '"b1"';
 SELECT payload, attempt FROM taskq_claim('invoices', max_tasks => 10) ORDER BY payload;
 
--- One that is dead holds its key, until somebody resolves it.
+-- A dead task holds its key until it is resolved.
 SELECT taskq_fail(task_id, token, 'no such customer', retryable => false) FROM taskq.tasks WHERE payload = '"a1"';
 SELECT count(*) FROM taskq_claim('invoices', max_tasks => 10);
 SELECT regexp_replace(taskq_explain(task_id), '[0-9]+', 'N', 'g') FROM taskq.tasks WHERE payload = '"a2"';
@@ -22,7 +22,7 @@ SELECT taskq_purge('invoices', '{dead}');
 SELECT taskq_resolve(task_id, '{"by": "hand"}') FROM taskq.dead WHERE queue = 'invoices';
 SELECT payload FROM taskq_claim('invoices', max_tasks => 10);
 
--- Another policy at once.
+-- Another policy takes effect immediately.
 SELECT payload, state FROM taskq.tasks WHERE queue = 'invoices' AND state IN ('pending', 'blocked', 'running') ORDER BY payload;
 SELECT taskq_alter_queue('invoices', '{"key_policy": "none"}');
 SELECT payload, state FROM taskq.tasks WHERE queue = 'invoices' AND state IN ('pending', 'blocked', 'running') ORDER BY payload;
@@ -33,7 +33,7 @@ SELECT payload, state FROM taskq.tasks WHERE queue = 'invoices' AND state IN ('p
 SELECT taskq_alter_queue('invoices', '{"max_running_per_key": 0}');
 SELECT taskq_alter_queue('invoices', '{"key_policy": "parallel"}');
 
--- What a worker leaves keeps its place, or holds the key.
+-- A released task keeps its position, or holds the key.
 SELECT taskq_create_queue('crew', '{"key_policy": "serial_hold_on_failure", "lease": "1 ms"}');
 SELECT count(taskq_submit('crew', to_jsonb(n), key => 'c', options => CASE n WHEN 1 THEN '{"on_worker_death": "hold"}'::jsonb END)) FROM generate_series(1, 3) n;
 SELECT taskq_register('sailor');
@@ -68,7 +68,7 @@ SELECT count(*) FROM taskq_submit_tasks('[{"queue": "ledger", "key": "k", "paylo
 SELECT payload, state FROM taskq.tasks WHERE queue = 'ledger' ORDER BY task_id;
 SELECT taskq_submit('ledger', insertion => 'supersede');
 SELECT taskq_submit('ledger', key => 'k', insertion => 'overwrite');
--- the same reference again is no conflict when the earlier task makes way
+-- the same reference is no conflict if the earlier task makes way
 SELECT taskq_submit('ledger', '"r1"', key => 'r', reference => 'R') > 0;
 SELECT taskq_submit('ledger', '"r2"', key => 'r', reference => 'R', insertion => 'supersede') > 0;
 SELECT taskq_submit('ledger', '"r3"', key => 'r', reference => 'R', insertion => 'supersede', on_conflict => 'skip') IS NULL AS skipped;
@@ -98,7 +98,7 @@ SELECT taskq_worst_outcome('{complete,suspend,filter}'), taskq_worst_outcome('{f
 SELECT taskq_worst_outcome('{complete,release}');
 SELECT taskq_worst_outcome(NULL);
 
--- Looking back and reviving.
+-- Searching backward and reviving.
 SELECT taskq_create_queue('past', '{"retention": "forever"}');
 SELECT count(taskq_submit('past', to_jsonb(n), key => 'k' || n % 2)) FROM generate_series(1, 6) n;
 SELECT taskq_complete(task_id, token) FROM taskq_claim('past', max_tasks => 3);
@@ -127,7 +127,7 @@ SELECT taskq_reassign('past', 'suspended', 'pending', 0), taskq_reassign('past',
 SELECT state, tasks FROM taskq_count('past');
 SELECT taskq_reassign('past', 'redundant', 'done');
 SELECT taskq_reassign('past', 'running', 'done');
--- A bound that finds no task, and a list that is NULL, choose none.
+-- A bound that finds no task, and a list that is NULL, choose no task.
 SELECT taskq_sequence_at('2000-01-01', true) AS before_all, taskq_sequence_at('-infinity', true) AS before_time;
 SELECT taskq_purge('past', to_id => taskq_sequence_at('2000-01-01', true)) AS purged_old,
        taskq_purge('past', from_id => taskq_sequence_at('infinity')) AS purged_new,
@@ -164,7 +164,7 @@ SELECT taskq_alter_queue('kept', '{"key_policy": "serial"}');
 SELECT pg_temp.old();
 SELECT key, state, payload FROM taskq.tasks WHERE queue = 'kept' AND state <> 'done' ORDER BY task_id;
 
--- A key whose row has come and gone several times, in calls with many tasks.
+-- A key whose row was removed and created several times, in calls with many tasks.
 SELECT taskq_create_queue('often', '{"key_policy": "serial", "retention": "none"}');
 CREATE FUNCTION pg_temp.often() RETURNS bigint LANGUAGE sql AS $$
     SELECT count(*) FROM taskq_submit_many('often', array_fill('1'::jsonb, ARRAY[5]), key => 'one');
@@ -179,7 +179,7 @@ SELECT count(*) FROM taskq_run_reapers();
 SELECT count(*) FROM taskq.key WHERE key = 'one';
 SELECT pg_temp.often();
 
--- The next task of a key comes, in ids, far behind those that came close to each other.
+-- The next task of a key has an id far above those that were close to each other.
 SELECT taskq_create_queue('apart', '{"key_policy": "serial", "retention": "none"}'),
        taskq_create_queue('apart_lifo', '{"key_policy": "serial", "order": "lifo", "retention": "none"}');
 CREATE FUNCTION pg_temp.apart(wanted text) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$

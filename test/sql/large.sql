@@ -8,7 +8,7 @@ CREATE FUNCTION t.noise(n int, seed int) RETURNS text LANGUAGE sql IMMUTABLE AS
 CREATE FUNCTION t.doc(n int, seed int) RETURNS jsonb LANGUAGE sql IMMUTABLE AS 'SELECT to_jsonb(t.noise(n, seed))';
 CREATE FUNCTION t.parts(bigint) RETURNS text LANGUAGE sql AS
 'SELECT string_agg(part || '' '' || CASE WHEN doc IS NULL THEN ''raw'' ELSE ''doc'' END, '', '' ORDER BY part) FROM taskq.large WHERE task_id = $1';
--- each part through its whole way, of several sizes
+-- each part from submit to end, in several sizes
 CREATE FUNCTION t.way(n int) RETURNS TABLE (step text, same boolean, parts text) LANGUAGE plpgsql AS $$
 DECLARE
     id bigint;
@@ -84,7 +84,7 @@ SELECT t.try(format('SELECT taskq_release(%s, %s, result => t.doc(1000, 1))', :t
 SELECT t.try(format('SELECT taskq_checkpoint(%s, %s, t.doc(1000, 1))', :task_id, :token));
 SELECT state, result, checkpoint FROM taskq_get(:task_id);
 SELECT taskq_complete(:task_id, :token, t.doc(980, 1));
--- what is rolled back leaves no part
+-- a rollback leaves no part
 SELECT count(*) AS before FROM taskq.large \gset
 BEGIN;
 SELECT taskq_submit('large', t.doc(100000, 1)) > 0 AS submitted;

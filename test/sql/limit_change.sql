@@ -1,8 +1,8 @@
 --
--- limit_change: max_running is off for a while, and on again
+-- limit_change: max_running is removed for some time, and set again
 --
--- While there is no limit nothing is reserved, so what was known before must
--- not be believed afterwards.
+-- While there is no limit nothing is reserved, so the counts from before must not be used
+-- afterwards.
 CREATE VIEW t.states AS
     SELECT queue, state, count(*) FROM taskq.tasks GROUP BY 1, 2;
 
@@ -14,7 +14,7 @@ SELECT taskq_alter_queue('change', '{"max_running": null}');
 SELECT count(*) AS claimed FROM taskq_claim('change', max_tasks => 3);
 SELECT taskq_alter_queue('change', '{"max_running": 4}');
 SELECT count(*) AS claimed FROM taskq_claim('change', max_tasks => 10);
--- the limit is above what runs
+-- the limit is above the number of running tasks
 SELECT taskq_alter_queue('change', '{"max_running": 6}');
 SELECT count(*) AS claimed FROM taskq_claim('change', max_tasks => 10);
 SELECT * FROM t.states WHERE queue = 'change' ORDER BY state;

@@ -1,5 +1,5 @@
 --
--- limits: max_running, rate_limit, max_depth, and how many tasks there are
+-- limits: max_running, rate_limit, max_depth, and the counts of tasks
 --
 -- what can be claimed now, in order
 CREATE FUNCTION t.claims(queue text, worker text DEFAULT NULL, max_tasks int DEFAULT 10) RETURNS text LANGUAGE sql AS $$
@@ -21,7 +21,7 @@ SELECT count(*) FROM taskq_submit_many('lim', '{1,2,3,4,5,6,7,8,9}');
 SELECT t.claims('lim');
 SELECT t.claims('lim') IS NULL AS full;
 SELECT t.numbers('lim');
--- every end makes room for one
+-- each end makes room for one task
 SELECT taskq_complete(task_id, token) FROM t.held('lim', '1');
 SELECT t.claims('lim');
 SELECT taskq_fail(task_id, token, 'e', retry_in => '1 h') FROM t.held('lim', '2');
@@ -37,19 +37,19 @@ SELECT t.claims('lim');
 SELECT taskq_fail(task_id, token, 'e', false) FROM t.held('lim', '7');
 SELECT t.claims('lim');
 SELECT t.numbers('lim');
--- what goes on makes none
+-- a task that continues to run makes no room
 SELECT cancel FROM t.held('lim', '8') h, taskq_extend(h.task_id, h.token, '1 h');
 SELECT cancel FROM t.held('lim', '8') h, taskq_checkpoint(h.task_id, h.token, '1');
 SELECT taskq_cancel(task_id) FROM t.held('lim', '8');
 SELECT count(taskq_submit('lim', '10')) FROM generate_series(1, 3);
 SELECT t.claims('lim') IS NULL AS full;
--- neither do a stale token, nor one end told twice
+-- a stale token makes no room, nor does the same end reported twice
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', task_id, token - 1)), 5) FROM t.held('lim', '8');
 SELECT taskq_complete(task_id, token) FROM t.held('lim', '9');
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', task_id, token)), 5) FROM t.held('lim', '9');
 SELECT t.claims('lim');
 SELECT t.claims('lim') IS NULL AS full;
--- the option is raised, lowered below what runs, and taken away
+-- the option is raised, lowered below the number of running tasks, and removed
 SELECT taskq_alter_queue('lim', '{"max_running": 3}');
 SELECT t.claims('lim');
 SELECT t.claims('lim') IS NULL AS full;
@@ -62,7 +62,7 @@ SELECT t.claims('lim');
 SELECT count(taskq_submit('lim', '11')) FROM generate_series(1, 3);
 SELECT taskq_alter_queue('lim', '{"max_running": 4}');
 SELECT t.claims('lim');
--- as a default of all queues, and a queue's own over it
+-- as a default of all queues, and the queue's own value instead
 SELECT taskq_alter_queue('*', '{"max_running": 1}');
 SELECT count(taskq_submit('lim all', to_jsonb(n))) FROM generate_series(1, 3) n;
 SELECT t.claims('lim all');
@@ -71,7 +71,7 @@ SELECT t.claims('lim all');
 SELECT taskq_alter_queue('*', '{"max_running": null}');
 SELECT taskq_alter_queue('lim all', '{"max_running": null}');
 SELECT t.claims('lim all');
--- a claim that rolls back, whole or to a savepoint, leaves room
+-- a claim that is rolled back, by the transaction or a savepoint, leaves room
 SELECT taskq_create_queue('lim tx', '{"max_running": 2}');
 SELECT count(taskq_submit('lim tx', to_jsonb(n))) FROM generate_series(1, 4) n;
 BEGIN;
@@ -89,7 +89,7 @@ SELECT t.claims('lim tx');
 SELECT t.claims('lim tx') IS NULL AS full;
 COMMIT;
 SELECT t.claims('lim tx') IS NULL AS full;
--- an end makes room for the transaction that makes it, and is undone with it
+-- an end makes room for its own transaction, and a rollback takes it away
 BEGIN;
 SAVEPOINT a;
 SELECT taskq_complete(task_id, token) FROM t.held('lim tx', '1');
@@ -106,12 +106,12 @@ COMMIT;
 SELECT count(taskq_submit('lim tx', '0', priority => -1)) FROM generate_series(1, 3);
 SELECT t.numbers('lim tx');
 SELECT t.claims('lim tx') IS NULL AS full;
--- an error of the statement that claims is a roll-back as well
+-- an error of the claiming statement is a rollback, too
 SELECT taskq_complete(task_id, token) FROM t.held('lim tx', '1');
 SELECT taskq_submit('lim tx', '5') > 0 AS submitted;
 SELECT 1 / (payload::int - 5) FROM taskq_claim('lim tx');
 SELECT t.claims('lim tx');
--- a limit that no number of tasks reaches, and one of one task for one claim of many
+-- a limit that no number of tasks reaches, and a limit of one for one claim of many
 SELECT taskq_create_queue('lim one', '{"max_running": 1}');
 SELECT count(taskq_submit('lim one', to_jsonb(n), priority => n)) FROM generate_series(1, 3) n;
 SELECT t.claims('lim one', NULL, 100000);
@@ -126,8 +126,8 @@ SELECT count(taskq_submit(q, to_jsonb(q || n))) FROM unnest('{lim a,lim b}'::tex
 SELECT t.claims('lim a', 'lim w', 1);
 SELECT t.claims('lim b', 'lim w');
 SELECT t.claims('lim a', 'lim w') IS NULL AS full;
--- others are not concerned
-SELECT t.claims('lim a', 'somebody else', 1);
+-- other workers are not affected
+SELECT t.claims('lim a', 'other worker', 1);
 SELECT taskq_complete(task_id, token) FROM t.held('lim b', '"lim b1"');
 SELECT t.claims('lim a', 'lim w');
 -- both limits hold
@@ -136,7 +136,7 @@ SELECT taskq_register('lim w', max_running => 5, keep => true);
 SELECT taskq_submit('lim a', '"lim a4"') > 0 AS submitted;
 SELECT t.claims('lim a', 'lim w') IS NULL AS queue_full;
 SELECT t.claims('lim b', 'lim w');
--- a new process of the name has nothing yet
+-- a new process of that name starts with no task
 SELECT taskq_register('lim w', max_running => 2);
 SELECT t.numbers('lim a');
 SELECT t.numbers('lim b');
@@ -150,18 +150,18 @@ SELECT taskq_deregister('lim w');
 --
 -- rate_limit
 --
--- starts empty: of one claim in ten years nothing comes today
+-- the bucket starts empty: with one claim in ten years nothing is claimed today
 SELECT taskq_create_queue('rate', '{"rate_limit": {"count": 1000000000, "per": "10 years"}}');
 SELECT taskq_alter_queue('rate', '{"rate_limit": {"count": 1, "per": "10 years"}}');
 SELECT count(*) FROM taskq_submit_many('rate', (SELECT array_agg(to_jsonb(n)) FROM generate_series(1, 200) n));
 SELECT t.claims('rate') IS NULL AS empty;
--- a changed rate empties it
+-- changing the rate empties it
 SELECT taskq_alter_queue('rate', '{"rate_limit": {"count": 3, "per": "1 us"}}');
 SELECT t.claims('rate') IS NULL AS emptied;
 SELECT t.claims('rate', NULL, 3);
 SELECT taskq_alter_queue('rate', '{"rate_limit": {"count": 3, "per": "10 years"}}');
 SELECT t.claims('rate') IS NULL AS emptied;
--- never more than count + count * t / per, and no standstill
+-- never more than count + count * t / per, and claims continue
 CREATE TABLE t.rated (at timestamptz, n int);
 DO $$
 DECLARE
@@ -186,7 +186,7 @@ SELECT bool_and(claimed <= 4 + 4 * s / 0.2 + 0.001) AS never_more
           FROM t.rated a JOIN t.rated b ON a.at < b.at) w;
 SELECT max(n) <= 4 AS no_more_than_count FROM t.rated;
 DROP TABLE t.rated;
--- a claim that rolls back, whole or to a savepoint, gives back
+-- a claim that is rolled back, by the transaction or a savepoint, returns its tokens
 SELECT taskq_create_queue('rate tx', '{"rate_limit": {"count": 1, "per": "4 s"}}');
 SELECT count(taskq_submit('rate tx', to_jsonb(n))) FROM generate_series(1, 5) n;
 CREATE FUNCTION t.first_claim(queue text) RETURNS text LANGUAGE plpgsql AS $$
@@ -218,7 +218,7 @@ SELECT regexp_replace(t.try($1), '"retry_after_ms": \d+', '"retry_after_ms": N')
 $$;
 SELECT taskq_create_queue('deep', '{"max_depth": 3}');
 SELECT taskq_submit('deep', '1') > 0 AS one, taskq_submit('deep', '2', delay => '1 h') > 0 AS later, taskq_submit('deep', '3', suspended => true) > 0 AS parked;
--- nothing has left the queue yet: try again in a second
+-- no task has left the queue yet: try again in a second
 SELECT t.try($$SELECT taskq_submit('deep', '4')$$);
 -- running tasks are live, too; finished ones are not
 SELECT t.claims('deep');
@@ -230,12 +230,12 @@ SELECT t.full($$SELECT taskq_submit('deep', '5')$$);
 SELECT taskq_cancel(task_id) FROM t.held('deep', '4');
 SELECT taskq_submit('deep', '"4 again"') > 0 AS submitted;
 SELECT (substring(t.try($$SELECT taskq_submit('deep', '5')$$) FROM '"retry_after_ms": (\d+)'))::int BETWEEN 10 AND 60000 AS sane;
--- many are all or none
+-- a list is accepted or refused as a whole
 SELECT taskq_cancel(task_id) FROM t.held('deep', '"4 again"');
 SELECT t.full($$SELECT count(*) FROM taskq_submit_many('deep', '{6,7}')$$);
 SELECT t.full($$SELECT count(*) FROM taskq_submit_tasks('[{"queue": "deep", "payload": 6}, {"queue": "deep", "payload": 7}]')$$);
 SELECT t.numbers('deep');
--- what this transaction has done counts, and what it has undone does not
+-- what this transaction has done counts, and what it has rolled back does not
 BEGIN;
 SELECT taskq_submit('deep', '6') > 0 AS submitted;
 SAVEPOINT a;
@@ -246,20 +246,20 @@ ROLLBACK TO a;
 SELECT t.full($$SELECT taskq_submit('deep', '7')$$);
 ROLLBACK;
 SELECT taskq_submit('deep', '6') > 0 AS submitted;
--- tasks that come back are not refused, and neither is a changed one
+-- tasks that come back are not refused, nor is a changed one
 SELECT taskq_retry(task_id) FROM t.held('deep', '1');
 SELECT t.numbers('deep');
 SELECT t.claims('deep', NULL, 1);
 SELECT taskq_fail(task_id, token, 'e') FROM t.held('deep', '6');
 SELECT t.full($$SELECT taskq_submit('deep', '8')$$);
--- the option is changed and taken away
+-- the option is changed and removed
 SELECT taskq_alter_queue('deep', '{"max_depth": 5}');
 SELECT taskq_submit('deep', '8') > 0 AS submitted;
 SELECT t.full($$SELECT taskq_submit('deep', '9')$$);
 SELECT taskq_alter_queue('deep', '{"max_depth": null}');
 SELECT taskq_submit('deep', '9') > 0 AS submitted;
 --
--- taskq.queues tells how many live tasks there are now, with what this transaction has done
+-- taskq.queues shows the current number of live tasks, including what this transaction has done
 --
 SELECT taskq_create_queue('num');
 SELECT t.numbers('num');
@@ -290,7 +290,7 @@ SELECT q.queue, q.pending, q.running, q.suspended
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
 DROP FUNCTION t.claims(text, text, int), t.numbers(text), t.held(text, jsonb), t.first_claim(text), t.full(text);
--- a dead entry of the index at the place of a task that a limit leaves
+-- a dead index entry at the position of a task that a limit leaves
 SELECT taskq_create_queue('twin', '{"max_running": 1}');
 SELECT taskq_submit('twin', '1') > 0 AS submitted;
 SELECT task_id AS held, token AS held_token FROM taskq_claim('twin') \gset
@@ -300,7 +300,7 @@ SELECT count(*) FROM taskq_claim('twin');
 SELECT taskq_complete(:held, :held_token);
 SELECT payload FROM taskq_claim('twin');
 SELECT taskq_drop_queue('twin', true) > 0 AS dropped;
--- the same when the walk tells how far it has come, at its eighth entry
+-- the same when the scan publishes its position, at its eighth entry
 SELECT taskq_create_queue('twins', '{"max_running": 4}');
 SELECT count(taskq_submit('twins', to_jsonb(n), reference => CASE WHEN n > 0 THEN 'a' || n END)) FROM generate_series(0, 5) n;
 SELECT count(taskq_update_task(task_id, jsonb_build_object('reference', 'b' || (payload #>> '{}')))::text) FROM taskq.tasks WHERE queue = 'twins' AND reference IS NOT NULL;

@@ -66,7 +66,7 @@ BEGIN
 END
 $$;
 SELECT t.pages(false, 2), t.pages(true, 2), t.pages(false, 4), t.pages(true, 100);
--- without what tasks carry
+-- without the contents of tasks
 SELECT count(*) AS rows, count(payload) AS payloads, count(data) AS data FROM taskq_list('look', with_payload => false);
 SELECT count(*) AS rows, count(payload) AS payloads, count(data) AS data FROM taskq_list('look');
 -- words

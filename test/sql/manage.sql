@@ -2,7 +2,7 @@
 -- manage: cancel and retry, of each state
 --
 SELECT taskq_create_queue('m', '{"retry": "fixed", "retry_base": "0 s"}');
--- one task of each state that can be reached
+-- one task of each state that can be produced
 CREATE FUNCTION t.task(state text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     q text := 'm ' || state;
@@ -59,16 +59,16 @@ BEGIN
 END
 $$;
 SELECT * FROM t.each('1');
--- cancel: waiting tasks now, running ones are asked, finished ones stay
+-- cancel: waiting tasks are cancelled, running ones are asked to stop, finished ones stay
 SELECT * FROM t.each('taskq_cancel(%s)');
 SELECT * FROM t.each('taskq_cancel(%s, ''words'')');
 SELECT * FROM t.each('taskq_cancel(%s, ''words'', true)');
 SELECT * FROM t.each('taskq_cancel(%s, NULL, NULL)');
--- asked again, the first time stays
+-- asked again: the first time stays
 SELECT id, cancel_requested_at FROM t.id, taskq_get(id) WHERE t.id.state = 'requested' \gset
 SELECT taskq_cancel(:id);
 SELECT cancel_requested_at = :'cancel_requested_at' AS the_same FROM taskq_get(:id);
--- force voids the token
+-- force invalidates the token
 SELECT id, token FROM t.id, taskq_get(id) WHERE t.id.state = 'running' \gset
 SELECT taskq_cancel(:id, force => true);
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :token)), 5);
@@ -88,14 +88,14 @@ SELECT task_id = :id AS the_same, attempt, token > :old_token AS rises FROM task
 SELECT token FROM taskq_get(:id) \gset
 SELECT taskq_complete(:id, :token, '"at last"');
 SELECT state, reason, attempt, result, error, descent FROM taskq_get(:id);
--- retrying a task whose deadline is over lets it run
+-- retrying a task whose deadline has passed lets it run
 SELECT taskq_submit('m', deadline => clock_timestamp() + interval '50 ms') AS id \gset
 CALL t.until(format('SELECT (SELECT true FROM taskq_run_reapers() LIMIT 1) AND state = ''dead'' FROM taskq_get(%s)', :id));
 SELECT t.show(:id);
 SELECT taskq_retry(:id);
 SELECT t.show(:id), deadline FROM taskq_get(:id);
 SELECT task_id = :id AS claimed FROM taskq_claim('m');
--- no such task
+-- a task that does not exist
 SELECT t.try('SELECT taskq_cancel(999999)');
 SELECT t.try('SELECT taskq_retry(999999)');
 SELECT t.try('SELECT taskq_cancel(-1)');

@@ -9,7 +9,7 @@ $$;
 CREATE FUNCTION t.told(call text) RETURNS text LANGUAGE sql AS $$
 SELECT regexp_replace(t.try(call), '(task|"task_id":) \d+', '\1 ID', 'g');
 $$;
--- hold, and let go: not before its time
+-- hold, and resume: not before its time
 SELECT taskq_submit('mm', run_at => '2027-01-01 12:00+00', reference => 'later') AS later \gset
 SELECT taskq_hold(:later, 'until the audit is over');
 SELECT t.show(:later);
@@ -46,20 +46,20 @@ SELECT t.told(format('SELECT taskq_recreate(%s, ''supersede'')', :new));
 SELECT t.told(format('SELECT taskq_recreate(%s, ''before'')', :new));
 SELECT t.told(format('SELECT taskq_submit(''mm'', reference => ''ref'')', :new)) ~ '^TQ006' AS still_taken;
 SELECT taskq_cancel(:new, force => true);
--- a large payload goes along; nothing is left with retention none
+-- a large payload is copied, too; with retention none nothing is left
 SELECT taskq_create_queue('mn', '{"retention": "none"}');
 SELECT taskq_submit('mn', to_jsonb(repeat('payload ', 1000)), suspended => true) AS old \gset
 SELECT taskq_recreate(:old) AS new \gset
 SELECT t.told(format('SELECT state FROM taskq_get(%s)', :old)) ~ '^TQ002' AS gone;
 SELECT state AS suspended_again, length(payload #>> '{}') FROM taskq_get(:new);
 SELECT count(*) AS parts FROM taskq.large WHERE task_id IN (:old, :new);
--- no reference that somebody else has
+-- no reference that another task has
 SELECT taskq_submit('mn', reference => 'r') AS first \gset
 SELECT taskq_complete(task_id, token, keep => true) FROM taskq_claim('mn');
 SELECT taskq_submit('mn', reference => 'r') AS second \gset
 SELECT t.told(format('SELECT taskq_recreate(%s)', :first)) ~ '^TQ006' AS taken;
 SELECT state FROM taskq_get(:first);
--- poison: dead for that reason, passed over by bulk retries, and back
+-- poison: dead for that reason, skipped by bulk retries, and retried
 SELECT taskq_drop_queue('mn', true) > 0;
 SELECT taskq_purge('mm') > 0;
 SELECT count(*) FROM taskq_submit_many('mm', array_fill('1'::jsonb, ARRAY[4]));
@@ -82,7 +82,7 @@ SELECT t.show(:first);
 SELECT taskq_poison(:first);
 SELECT taskq_retry(:first);
 SELECT t.show(:first);
--- retry_all: each filter; what cannot be is passed over
+-- retry_all: each filter; tasks that cannot be retried are skipped
 SELECT taskq_fail(task_id, token, 'no', retryable => task_id > :first + 1) FROM taskq_claim('mm', max_tasks => 4);
 SELECT task_id - :first AS n, state, reason FROM taskq_list('mm');
 SELECT taskq_retry_all('mm', reason => 'rejected', from_id => :first + 1) AS retried;
@@ -94,7 +94,7 @@ SELECT taskq_retry_all('mm', 'cancelled') AS retried;
 SELECT taskq_suspend(task_id, token) FROM taskq_claim('mm', max_tasks => 2);
 SELECT taskq_update_task(:first, '{}');
 SELECT taskq_retry_all('mm', 'suspended') AS retried;
--- two that died with one reference: one comes back
+-- two tasks that died with one reference: one is retried
 SELECT taskq_alter_queue('mm', '{"reference_window": null}');
 SELECT taskq_purge('mm', '{pending,dead,cancelled}') > 0;
 SELECT taskq_submit('mm', '1', reference => 'twin') > 0;
@@ -103,7 +103,7 @@ SELECT taskq_submit('mm', '2', reference => 'twin') > 0;
 SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('mm');
 SELECT taskq_retry_all('mm') AS retried;
 SELECT payload, state FROM taskq_list('mm');
--- bad input
+-- invalid input
 SELECT c AS call, t.told('SELECT * FROM ' || c) AS answer
   FROM unnest(ARRAY['taskq_retry_all(NULL)', 'taskq_retry_all(''*'')', 'taskq_retry_all(''nowhere'')', 'taskq_retry_all(''mm'', ''pending'')',
                     'taskq_retry_all(''mm'', ''running'')', 'taskq_retry_all(''mm'', ''redundant'')', 'taskq_retry_all(''mm'', ''odd'')', 'taskq_retry_all(''mm'', reason => ''odd'')',
@@ -117,7 +117,7 @@ SELECT c AS call, t.told('SELECT * FROM ' || c) AS answer
                     'taskq_update_task(0, ''{"queue": null}'')', 'taskq_update_task(0, ''{"priority": 40000}'')', 'taskq_update_task(0, ''{"tags": "a"}'')',
                     'taskq_update_task(0, ''{"run_at": "2027-01-01", "delay": "1 h"}'')', 'taskq_update_task(0, ''{"deadline": "2020-01-01"}'')']) c;
 SELECT * FROM taskq_manage_many('cancel', '{}');
--- a list: each in its row, in the order given, doubles too
+-- a list: a row for each, in the order given, duplicates too
 SELECT taskq_purge('mm', '{pending,dead}') > 0;
 SELECT count(*) FROM taskq_submit_many('mm', array_fill('1'::jsonb, ARRAY[3]));
 SELECT min(task_id) AS first FROM taskq_list('mm') \gset
@@ -126,7 +126,7 @@ SELECT task_id - :first AS n, state, reason, message FROM taskq_list('mm');
 SELECT task_id - :first AS n, ok, error_code FROM taskq_manage_many('recreate', ARRAY[:first, :first + 1]::bigint[]);
 SELECT task_id - :first AS n, ok, error_code FROM taskq_manage_many('delete', ARRAY[:first, :first + 1, :first + 2, :first + 3]::bigint[]);
 SELECT task_id - :first AS n, state FROM taskq_list('mm');
--- long lists of what there is not, and of one task, with plans made anew
+-- long lists of tasks that do not exist, and of one task, with plans that are made again
 SET statement_timeout TO '30s';
 SET plan_cache_mode TO force_custom_plan;
 SELECT ok, error_code, count(*) FROM taskq_manage_many('cancel', (SELECT array_agg(-i) FROM generate_series(1, 100000) i)) GROUP BY 1, 2;
@@ -134,7 +134,7 @@ SELECT taskq_submit('mm', '2') AS id \gset
 SELECT ok, error_code, count(*) FROM taskq_manage_many('cancel', array_fill(:id::bigint, ARRAY[100000])) GROUP BY 1, 2 ORDER BY 1;
 RESET plan_cache_mode;
 RESET statement_timeout;
--- update: what is named changes, null takes away, the rest stays
+-- update: named members change, null removes, the rest stays
 SELECT taskq_submit('mm', '{"p": 1}', priority => 3, tags => '{x}', key => 'k', reference => 'one', headers => '{"h": 1}', correlation_id => 'c', data => '\x01',
                     deadline => '2027-06-01', options => '{"lease": "9 s"}', run_at => '2027-01-01 00:00+00') AS id \gset
 SELECT version FROM taskq_get(:id) \gset
@@ -144,7 +144,7 @@ SELECT jsonb_strip_nulls(to_jsonb(g) - ARRAY['task_id', 'state', 'reason', 'mess
 $$;
 SELECT taskq_update_task(:id, '{"priority": 4}', :version);
 SELECT t.settings(:id);
-SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'', %s)', :id, :version)) ~ '^TQ010: task ID has changed' AS has_changed;
+SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'', %s)', :id, :version)) ~ '^TQ010: version of task ID has changed' AS has_changed;
 SELECT taskq_update_task(:id, '{"payload": {"p": 2}, "data": "\\x02", "headers": null, "tags": ["y", "z", "y"], "key": null, "correlation_id": "d", "deadline": null, "options": null, "max_attempts": 9}');
 SELECT t.settings(:id);
 SELECT taskq_update_task(:id, '{"payload": null, "data": null, "tags": null, "priority": null, "max_attempts": null, "run_at": null}');
@@ -152,7 +152,7 @@ SELECT t.settings(:id) - 'run_at' AS settings, run_at <= clock_timestamp() AS du
 SELECT task_id = :id AS claimable FROM taskq_claim('mm');
 SELECT t.told(format('SELECT taskq_update_task(%s, ''{"priority": 5}'')', :id));
 SELECT taskq_release(:id, token) FROM taskq_get(:id);
--- its place stays, unless its time changes
+-- its position stays, unless its time changes
 SELECT taskq_submit('mm', '"second"') AS second \gset
 SELECT run_at AS was FROM taskq_get(:id) \gset
 SELECT taskq_update_task(:id, '{"payload": "first"}');
@@ -168,7 +168,7 @@ SELECT t.told(format('SELECT taskq_update_task(%s, ''{"reference": "one"}'')', :
 SELECT taskq_update_task(:id, '{"reference": null}');
 SELECT taskq_update_task(:second, '{"reference": "one"}');
 SELECT reference FROM taskq_list('mm', 'pending') ORDER BY 1;
--- another queue: with all it has, counted there; its limits hold
+-- another queue: with everything it has, counted there; the limits there hold
 SELECT taskq_create_queue('mo', '{"max_depth": 1, "max_payload": 1000}');
 SELECT taskq_update_task(:second, '{"queue": "mo", "priority": null}');
 SELECT queue, pending, ready FROM taskq.queues WHERE queue IN ('mm', 'mo') ORDER BY queue;
@@ -183,14 +183,14 @@ SELECT t.told(format('SELECT taskq_update_task(%s, ''{"max_attempts": 1}'')', :i
 SELECT taskq_update_task(:id, '{"max_attempts": 2}');
 SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('mm');
 SELECT t.show(:id);
--- deadlines beside times
+-- deadlines together with times
 SELECT taskq_submit('mm', run_at => '2027-01-01') AS id \gset
 SELECT t.told(format('SELECT taskq_update_task(%s, ''{"deadline": "2026-12-31"}'')', :id));
 SELECT taskq_update_task(:id, '{"deadline": "2027-01-02", "run_at": "2027-01-01"}');
 SELECT t.told(format('SELECT taskq_update_task(%s, ''{"run_at": "2027-02-01"}'')', :id));
 SELECT t.told(format('SELECT taskq_update_task(%s, ''{"deadline": "2027-03-01", "options": {"deadline_in": "1 h"}}'')', :id));
 SELECT t.told(format('SELECT taskq_update_task(%s, ''{"options": {"lease": "x"}}'')', :id)) ~ '^(TQ004|22)' AS bad_option;
--- a suspended one, too
+-- a suspended task, too
 SELECT taskq_hold(:id);
 SELECT taskq_update_task(:id, '{"priority": 1, "run_at": null}');
 SELECT state, priority FROM taskq_get(:id);

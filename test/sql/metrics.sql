@@ -1,5 +1,5 @@
 --
--- metrics: what is counted, when, and who sees it
+-- metrics: what is counted, when, and which roles see it
 --
 SELECT taskq_create_queue('m', '{"retry": "fixed", "retry_base": "0 s", "retention": "none", "max_attempts": 10}'), taskq_create_queue('m other');
 -- counters that are not 0, and how many times each histogram was observed
@@ -7,7 +7,7 @@ CREATE FUNCTION t.counted(queue_name text DEFAULT 'm') RETURNS text LANGUAGE sql
     SELECT string_agg(name || coalesce(' ' || (labels ->> 'reason'), '') || ' ' || coalesce(value::bigint, count), ', ' ORDER BY kind, name, labels)
       FROM taskq.metrics WHERE queue = queue_name AND kind <> 'gauge' AND (value > 0 OR count > 0)
 $$;
--- what there is of a queue, before anything has happened
+-- the metrics of a queue, before anything has happened
 SELECT name, labels, kind, value, count, sum, cardinality(bucket_bounds) AS bounds, bucket_counts[1] AS first, since <= now() AS since
   FROM taskq.metrics WHERE queue = 'm' ORDER BY kind, name, labels;
 SELECT bucket_bounds FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.queue.wait';
@@ -18,7 +18,7 @@ BEGIN
     RETURN QUERY SELECT * FROM taskq_claim(queue_name, lease => lease);
 END
 $$;
--- of no queue: to be seen by who may read all
+-- of no queue: visible to roles that may read all queues
 SELECT name, kind, labels - 'pid' - 'user' - 'application' AS labels, value >= 0 AS value FROM taskq.metrics WHERE queue IS NULL ORDER BY name;
 -- submitted, claimed, completed
 SELECT count(*) FROM taskq_submit_many('m', ARRAY['1', '2', '3', '4', '5', '6']::jsonb[]);
@@ -34,7 +34,7 @@ SELECT taskq_alter_queue('m other', '{"reference_window": "1 h"}');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('m other');
 SELECT taskq_submit('m other', reference => 'r', on_conflict => 'skip') IS NULL AS skipped FROM generate_series(1, 2);
 SELECT t.counted('m other');
--- a failure that is tried again, a release, one that is not to be tried again
+-- a failure that is retried, a release, a failure that is not retried
 SELECT taskq_fail(task_id, token, 'e') FROM taskq_claim('m');
 SELECT taskq_release(task_id, token) FROM taskq_claim('m');
 SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('m');
@@ -43,7 +43,7 @@ SELECT t.counted();
 SELECT taskq_filter(task_id, token) FROM taskq_claim('m');
 SELECT taskq_suspend(task_id, token) FROM taskq_claim('m');
 SELECT t.counted();
--- a lease that ends, a time limit
+-- a lease that expires, a time limit
 SELECT count(*) FROM taskq_claim('m', lease => '1 ms');
 CALL t.until($$SELECT count(*) = 1 FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.requeued' AND labels ->> 'reason' = 'lease_expired' AND value = 1$$);
 SELECT taskq_alter_queue('m', '{"time_limit": "1 ms"}');
@@ -51,7 +51,7 @@ SELECT count(*) FROM taskq_claim('m');
 CALL t.until($$SELECT count(*) = 1 FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.requeued' AND labels ->> 'reason' = 'timeout' AND value = 1$$);
 SELECT t.counted();
 SELECT taskq_alter_queue('m', '{"time_limit": null}');
--- workers: registered, dead with a task, gone by itself
+-- workers: registered, dead with a task, deregistered
 SELECT taskq_register('m1'), taskq_expire('m1', '1 us') >= 0 AS others_are_gone;
 SELECT value AS registered FROM taskq.metrics WHERE name = 'workers.registered' AND queue IS NULL \gset
 SELECT value AS died FROM taskq.metrics WHERE name = 'workers.died' AND queue IS NULL \gset
@@ -63,18 +63,18 @@ SELECT taskq_deregister('m1');
 SELECT name, value - CASE name WHEN 'workers.registered' THEN :registered ELSE :died END AS more
   FROM taskq.metrics WHERE name IN ('workers.registered', 'workers.died') AND queue IS NULL ORDER BY name;
 SELECT t.counted();
--- a registration counts for each queue that it names and that there is, or for none
+-- a registration counts for each existing queue that it names, or for none
 SELECT taskq_register('m3', '{m,m,m other,no such}'), taskq_register('m4', '{m}'), taskq_register('m5', '{no such}');
 SELECT taskq_register('m4', '{m other}', keep => true), taskq_deregister('m3'), taskq_deregister('m5');
 CALL t.until($$SELECT taskq_register('m1') IS NOT NULL AND taskq_expire('m1', '1 us') = 1$$);
 SELECT taskq_deregister('m1');
 SELECT name, queue, value FROM taskq.metrics WHERE name LIKE 'workers.%' AND kind = 'counter' AND queue IS NOT NULL ORDER BY name, queue;
--- by hand: dead, but not failed; and again
+-- by hand: dead, but not failed; and a second time
 SELECT task_id AS id FROM taskq_list('m', 'suspended') \gset
 SELECT taskq_poison(:id);
 SELECT taskq_retry(:id, reset_attempts => true);
 SELECT t.counted();
--- what is rolled back has not happened; nor has what is not committed yet
+-- what is rolled back did not happen; nor did what is not committed yet
 BEGIN;
 SELECT count(*) FROM taskq_submit_many('m', ARRAY['1', '2']::jsonb[]);
 SELECT taskq_complete(task_id, token) FROM taskq_claim('m');
@@ -117,7 +117,7 @@ SELECT t.counted(), t.counted('m other');
 SELECT m.name, m.labels, m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.kind = 'gauge' AND m.name <> 'tasks.oldest_ready_age' ORDER BY 1, 2;
 SELECT count(*) AS different FROM taskq.metrics m JOIN taskq.queues q USING (queue)
  WHERE m.name = 'tasks.depth' AND m.value <> CASE m.labels ->> 'state' WHEN 'pending' THEN q.pending WHEN 'blocked' THEN q.blocked WHEN 'running' THEN q.running ELSE q.suspended END;
--- every task that ends is in the histogram from end to end, however it ends, each time
+-- every task that ends is in the total-time histogram, whatever its end, each time
 SELECT taskq_create_queue('m ends', '{"max_attempts": 1, "retry": "fixed", "retry_base": "0 s", "retention": "1 h"}');
 CREATE FUNCTION t.ended() RETURNS bigint LANGUAGE sql AS $$
     SELECT count FROM taskq.metrics WHERE queue = 'm ends' AND name = 'tasks.end_to_end.duration'
@@ -155,7 +155,7 @@ SELECT taskq_purge('m ends', '{suspended}');
 SELECT t.ended() AS suspended_and_removed;
 SELECT taskq_drop_queue('m ends', true) > 0 AS removed;
 DROP FUNCTION t.ended(), t.one(text, interval);
--- a removed task is no longer among those that are there
+-- a removed task is no longer counted as existing
 SELECT taskq_purge('m other', '{suspended}') > 1000 AS purged;
 SELECT m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.labels ->> 'state' = 'suspended';
 SELECT * FROM taskq_check();
@@ -165,7 +165,7 @@ SELECT count(*) FROM taskq_submit_many('m clean', ARRAY['1', '2', '3']::jsonb[])
 SELECT taskq_complete(task_id, token) FROM taskq_claim('m clean', max_tasks => 3);
 SELECT count(*) > 0 AS done FROM taskq_run_reapers();
 SELECT t.counted('m clean');
--- histograms: each bucket has what those before it have; waits and times are those of the tasks
+-- histograms: each bucket includes the lower ones; waits and times are those of the tasks
 SELECT taskq_create_queue('m times', '{"retention": "none"}');
 SELECT count(*) FROM taskq_submit_many('m times', ARRAY['1', '2', '3', '4']::jsonb[]);
 UPDATE taskq.task t SET run_at = t.run_at - x.age, created_at = t.created_at - x.age
@@ -177,7 +177,7 @@ SELECT name, count, floor(sum / 100) AS hundreds, array_agg(le || ': ' || n ORDE
   FROM (SELECT m.name, m.count, m.sum, b.le, b.n, lag(b.n, 1, 0::bigint) OVER (PARTITION BY m.name ORDER BY b.le) AS before
           FROM taskq.metrics m, unnest(m.bucket_bounds, m.bucket_counts) b (le, n) WHERE m.queue = 'm times' AND m.kind = 'histogram' AND b.le >= 10) s
  GROUP BY name, count, sum ORDER BY name;
--- who sees what
+-- which role sees what
 CREATE ROLE regress_taskq_metric_read;
 CREATE ROLE regress_taskq_metric_work;
 CREATE ROLE regress_taskq_metric_all;
@@ -194,7 +194,7 @@ SET ROLE regress_taskq_metric_monitor; SELECT t.sees(); RESET ROLE;
 SET ROLE regress_taskq_metric_work; SELECT count(*) FROM taskq.metric_rows(); RESET ROLE;
 DELETE FROM taskq.metrics;
 SELECT taskq_revoke('m', 'regress_taskq_metric_read', '{read}'), taskq_revoke('m', 'regress_taskq_metric_work', '{submit,work,manage}'), taskq_revoke('*', 'regress_taskq_metric_all', '{read}');
--- a queue that is dropped and made again begins at 0
+-- a queue that is dropped and created again starts at 0
 SELECT taskq_drop_queue('m times', true);
 SELECT count(*) FROM taskq.metrics WHERE queue = 'm times';
 SELECT taskq_create_queue('m times');
@@ -206,7 +206,7 @@ SELECT taskq_create_queue('m times');
 SELECT count(taskq_submit('m times')) FROM generate_series(1, 2);
 COMMIT;
 SELECT t.counted('m times');
--- nothing was left out
+-- nothing was skipped
 SELECT value FROM taskq.metrics WHERE name = 'metrics.not_counted';
 SELECT taskq_drop_queue(q, true) > 0 AS removed FROM unnest(ARRAY['m', 'm other', 'm clean', 'm times']) q ORDER BY q;
 DROP FUNCTION t.counted(text), t.sees();

@@ -6,9 +6,9 @@ SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o)),
        t.code(format('SELECT taskq_create_queue(''n2'', %L)', o)) AS create,
        t.code(format('SELECT taskq_alter_queue(''*'', %L)', o)) AS all
   FROM unnest(ARRAY['{"executor": {}}']) o;
--- what means "off" is accepted
+-- a value that means "off" is accepted
 SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o))
   FROM unnest(ARRAY['{"executor": null}']) o;
--- nothing of it was half done
+-- nothing was half done
 SELECT queue, options FROM taskq.queues;
 SELECT taskq_drop_queue('n', true);

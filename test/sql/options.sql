@@ -2,7 +2,7 @@
 -- options: those of queues for limits, references and deaths, and a task's own
 --
 SELECT taskq_create_queue('o');
--- each option, good values and bad ones
+-- each option, valid values and invalid ones
 CREATE TABLE t.options (n serial, o text, v text);
 INSERT INTO t.options (o, v)
 SELECT o, v FROM (VALUES
@@ -20,7 +20,7 @@ SELECT o, v,
        replace(t.try(format('SELECT taskq_alter_queue(''o'', %L)', format('{%s: %s}', to_json(o), v))), 'queue option ', '') AS answer
   FROM t.options ORDER BY n;
 SELECT options FROM taskq.queues WHERE queue = 'o';
--- the same when the queue is made
+-- the same when the queue is created
 SELECT count(*) AS differ
   FROM t.options, LATERAL (SELECT format('{%s: %s}', to_json(o), v) AS doc) d
  WHERE t.code(format('SELECT taskq_alter_queue(''o'', %L)', doc)) <> t.code(format('SELECT taskq_create_queue(''new'' || md5(%L), %1$L)', doc));
@@ -31,7 +31,7 @@ SELECT t.try(format('SELECT taskq_alter_queue(''o'', %L)', jsonb_build_object('d
 -- null resets each
 SELECT taskq_alter_queue('o', '{"max_running": null, "rate_limit": null, "max_depth": null, "reference_window": null, "on_worker_death": null, "dead_letter_queue": null, "history": null}');
 SELECT options FROM taskq.queues WHERE queue = 'o';
--- what is not known, and what is a task's alone
+-- unknown options, and options of tasks only
 SELECT t.try($$SELECT taskq_alter_queue('o', '{"max_runing": 1}')$$);
 SELECT t.try($$SELECT taskq_alter_queue('o', '{"deadline_in": "1 h"}')$$);
 --
@@ -46,7 +46,7 @@ SELECT n, t.try(format('SELECT taskq_submit(''o'', options => %L) > 0', n)) AS a
 SELECT t.try($$SELECT count(*) FROM taskq_submit_many('o', '{1}', options => '{"colour": "red"}')$$);
 SELECT t.try($$SELECT count(*) FROM taskq_submit_tasks('[{"queue": "o", "options": {"colour": "red"}}]')$$);
 SELECT count(taskq_drop_queue('o', true)) AS dropped;
--- retry…: over the queue's
+-- retry…: instead of the queue's
 SELECT taskq_create_queue('own', '{"retry": "fixed", "retry_base": "1 h", "lease": "1 h", "max_attempts": 5}');
 CREATE FUNCTION t.waits(options jsonb, failures int DEFAULT 1) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -150,13 +150,13 @@ CALL t.lose_all();
 SELECT queue, own, attempts, becomes FROM t.lost ORDER BY n;
 DROP PROCEDURE t.lose_all(), t.lose(text, text, int);
 DROP TABLE t.lost;
--- a lease that ends is the same kind of loss, a time limit is none
+-- a lease that expires is the same kind of loss, a time limit is not
 SELECT taskq_submit(q, to_jsonb(l), options => ('{"retry_base": "1 h", "retry_cap": "1 h", ' || l || '}')::jsonb) > 0 AS submitted
   FROM unnest('{death requeue,death hold,death kill}'::text[]) q, unnest(ARRAY['"lease": "1 ms"', '"time_limit": "1 ms"']) l;
 SELECT count(*) FROM unnest('{death requeue,death hold,death kill}'::text[]) q, taskq_claim(q, max_tasks => 2);
 CALL t.until('SELECT count(*) = 0 FROM taskq.tasks WHERE queue LIKE ''death%'' AND state = ''running''');
 SELECT queue, payload #>> '{}' AS had, state, reason, attempt, error FROM taskq.tasks WHERE queue LIKE 'death%' AND error !~ 'worker' ORDER BY task_id;
--- what was held can be let go, and leaving by itself is no death
+-- a held task can be resumed, and deregistering is not a death
 SELECT task_id AS id FROM taskq.tasks WHERE queue = 'death hold' AND state = 'suspended' \gset
 SELECT taskq_retry(:id);
 SELECT state, reason, attempt FROM taskq_get(:id);
@@ -164,7 +164,7 @@ SELECT taskq_register('leaves');
 SELECT count(*) FROM taskq_claim('death hold', 'leaves');
 SELECT taskq_deregister('leaves');
 SELECT state, reason, attempt FROM taskq_get(:id);
--- one that was asked to stop is cancelled
+-- a task that was asked to stop is cancelled
 SELECT taskq_register('mortal');
 SELECT count(*) FROM taskq_claim('death hold', 'mortal');
 SELECT taskq_cancel(:id);
@@ -180,17 +180,17 @@ SELECT taskq_submit('own', options => '{"deadline_in": "1 us"}') AS id \gset
 SELECT count(*) AS never_handed_out FROM taskq_claim('own');
 CALL t.until(format('SELECT state = ''dead'' FROM taskq_get(%s)', :id));
 SELECT state, reason, attempt FROM taskq_get(:id);
--- a retry past it ends the task
+-- a retry after it ends the task
 SELECT taskq_submit('own', options => '{"deadline_in": "30 min"}', priority => 1) AS id \gset
 SELECT taskq_fail(task_id, token, 'e') FROM taskq_claim('own');
 SELECT state, reason, attempt FROM taskq_get(:id);
--- options of a queue that change later hold for what a task has not of its own
+-- options of a queue that change later hold for a task without its own
 SELECT taskq_submit('own', options => '{"lease": "2 h"}', priority => 2) AS id \gset
 SELECT taskq_alter_queue('own', '{"retry_base": "7 h", "lease": "7 h"}');
 SELECT token, date_trunc('minute', lease_until - now() + interval '30 s') AS lease FROM taskq_claim('own') \gset
 SELECT :'lease' AS lease, taskq_fail(:id, :token, 'e');
 SELECT date_trunc('minute', run_at - clock_timestamp() + interval '30 s') AS wait FROM taskq_get(:id);
--- an option is read alike in every session
+-- an option is read in the same way in every session
 SET intervalstyle = sql_standard;
 SELECT taskq_create_queue('o style', '{"lease": "-1 day 48:00"}');
 SELECT taskq_submit('o style') > 0 AS submitted;

@@ -1,5 +1,4 @@
--- The order in which a single claimer gets tasks, whatever it is that claims
--- remember of each other.
+-- The order in which a single worker gets tasks, whatever positions earlier claims have published.
 \set QUIET on
 SELECT taskq_create_queue('o', '{"retry": "fixed", "retry_base": "1 s"}');
 CREATE FUNCTION t.next(claim_order text DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
@@ -10,7 +9,7 @@ SELECT task_id FROM taskq.tasks WHERE queue = 'o' AND payload #>> '{}' = name
 $$;
 SELECT count(taskq_submit('o', to_jsonb('t' || lpad(i::text, 2, '0')))) FROM generate_series(1, 40) i;
 SELECT t.next() AS t01;
--- what comes later has a better place
+-- a later task has an earlier position
 SELECT taskq_submit('o', '"high"', priority => 5) > 0 AS submitted;
 SELECT t.next() AS high;
 SELECT t.next() AS t02;
@@ -26,7 +25,7 @@ SELECT t.next() AS t05;
 ROLLBACK;
 SELECT t.next() AS t04;
 SELECT t.next() AS t05;
--- places that change
+-- positions that change
 SELECT taskq_update_task(t.the('t20'), jsonb_build_object('run_at', now() - interval '1 day'));
 SELECT t.next() AS t20;
 SELECT taskq_update_task(t.the('t21'), '{"priority": 7}');
@@ -39,11 +38,11 @@ SELECT t.next() AS t09;
 -- a task that comes back
 SELECT taskq_release(task_id, token) FROM taskq.tasks WHERE task_id = t.the('t08');
 SELECT t.next() AS next;
--- the other end
+-- from the other end
 SELECT t.next('lifo') AS last;
 SELECT t.next('lifo') AS last;
 SELECT t.next() AS next;
--- some at once, then one by one
+-- several in one call, then one by one
 SELECT string_agg(payload #>> '{}', ' ') AS five FROM taskq_claim('o', max_tasks => 5);
 SELECT t.next() AS next;
 -- other tags
@@ -64,7 +63,7 @@ SELECT string_agg(payload #>> '{}', ' ') AS rest FROM taskq_claim('o', max_tasks
 SELECT t.next() IS NULL AS nothing;
 SELECT taskq_submit('o', '"new"') > 0 AS submitted;
 SELECT t.next() AS new;
--- what was left for others is taken from the other end
+-- tasks that were left to other workers are claimed from the other end
 SELECT count(taskq_submit('o', to_jsonb('u' || i))) FROM generate_series(1, 4) i;
 SELECT t.next() AS u1;
 SELECT t.next('lifo') AS u4;

@@ -1,9 +1,9 @@
--- A task that comes back without a failure of its own keeps its place.
+-- A task that comes back without a failure of its own keeps its position.
 SELECT taskq_create_queue('p', '{"retention": "none", "retry_base": "1 h", "retry": "fixed", "max_attempts": 9}');
 CREATE FUNCTION t.claim(worker text, lease interval DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
     SELECT payload #>> '{}' FROM taskq_claim('p', worker, lease => lease) $$;
 CREATE FUNCTION t.is(name text) RETURNS SETOF taskq.tasks LANGUAGE sql AS $$ SELECT * FROM taskq.tasks WHERE queue = 'p' AND payload #>> '{}' = name $$;
--- until nothing runs any more that has lost its lease
+-- until no task with an expired lease is running
 CREATE PROCEDURE t.reap() LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. 600 LOOP
@@ -28,7 +28,7 @@ SELECT t.claim('v') AS d, t.claim('v') AS e, t.claim('v') AS f;
 -- a worker that dies a second time costs its backoff
 SELECT taskq_register('v', '{p}');
 SELECT payload, run_at > now() + interval '50 min' AS later FROM taskq.tasks WHERE queue = 'p' AND payload <@ '["d", "e", "f"]' ORDER BY payload;
--- its lease ends, and that is no new version
+-- its lease expires, and that is no new version
 SELECT t.claim('l', '1 ms') AS d, t.claim('l', '1 ms') AS g;
 SELECT version AS version_g, task_id AS task_id_g FROM t.is('g') \gset
 CALL t.reap();
@@ -36,7 +36,7 @@ SELECT state, reason, attempt, version - :version_g AS raised, errors -> 0 ->> '
 SELECT t.claim('l', '1 ms') AS d, t.claim('l', '1 h') AS g;
 SELECT state, version - :version_g AS raised FROM t.is('g');
 CALL t.reap();
--- what its former owner knows of it still holds, until another one claims it
+-- what its former owner knows of it is valid until another worker claims it
 SELECT t.claim('owner', '1 ms') AS d;
 SELECT version AS version_d, task_id AS task_id_d FROM t.is('d') \gset
 CALL t.reap();
@@ -51,11 +51,11 @@ EXCEPTION WHEN SQLSTATE 'TQ010' THEN
     RAISE NOTICE 'another has it';
 END $$;
 RESET client_min_messages;
--- given back by a change of its owner
+-- released by a change of its owner
 SELECT state FROM taskq_change('other', updates => (SELECT jsonb_build_array(jsonb_build_object('task_id', task_id)) FROM t.is('d')));
 SELECT t.claim('x') AS d, t.claim('x') AS h;
 SELECT * FROM taskq_check();
--- the number of attempts has an end, a task with any number of them has none
+-- the number of attempts is limited, but a task with any number of attempts is not
 SELECT taskq_submit('p', '"z"', max_attempts => -1, priority => 9) > 0 AS submitted;
 UPDATE taskq.task SET attempt = 2147483646 WHERE task_id = (SELECT task_id FROM t.is('z'));
 SELECT t.claim('x') AS z;

@@ -25,7 +25,7 @@ $$;
 CREATE FUNCTION t.has(queue text DEFAULT 'p') RETURNS text LANGUAGE sql AS $$
 SELECT string_agg(s.payload #>> '{}', ' ' ORDER BY s.task_id) FROM taskq.tasks s WHERE s.queue = $1;
 $$;
--- what is called, and what is left of one task in each state; undone
+-- the call, and what is left of one task in each state; rolled back
 CREATE FUNCTION t.after(arguments text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     n bigint;
@@ -52,10 +52,10 @@ SELECT t.try($$SELECT taskq_purge('p', '{done,running}')$$);
 SELECT a, t.after(a) FROM unnest(ARRAY[', reason => ''rejected''', ', reason => ''exhausted''', ', reason => ''manual''', ', reason => ''deadline''', ', ''{done}'', reason => ''rejected''', ', ''{pending,suspended}'', reason => ''manual''']) a;
 SELECT t.try($$SELECT taskq_purge('p', reason => 'because')$$);
 SELECT t.try($$SELECT taskq_purge('p', reason => '')$$);
--- ids: both ends belong to it
+-- ids: both ends are included
 SELECT min(task_id) AS first, max(task_id) AS last FROM taskq.tasks WHERE queue = 'p' \gset
 SELECT a, t.after(format(a, :first, :last)) FROM unnest(ARRAY[', from_id => %1$s', ', from_id => %1$s + 2', ', to_id => %1$s + 2', ', from_id => %1$s + 1, to_id => %1$s + 1', ', from_id => %2$s', ', ''{suspended}'', from_id => %2$s', ', from_id => %2$s, to_id => %1$s', ', from_id => -9223372036854775808, to_id => 9223372036854775807']) a;
--- max_tasks: the first ones, waiting ones before finished ones
+-- max_tasks: the first tasks, waiting ones before finished ones
 SELECT a, t.after(a) FROM unnest(ARRAY[', max_tasks => 1', ', max_tasks => 3', ', max_tasks => 2147483647', ', ''{pending,suspended,done,dead}'', max_tasks => 1', ', ''{pending,suspended,done,dead}'', max_tasks => 3']) a;
 SELECT t.try($$SELECT taskq_purge('p', max_tasks => 0)$$);
 SELECT t.try($$SELECT taskq_purge('p', max_tasks => -1)$$);
@@ -66,7 +66,7 @@ SELECT a, t.after(a) FROM unnest(ARRAY[', before => now() - interval ''1 h''', '
 SELECT t.try($$SELECT taskq_purge('p', before => 'infinity')$$);
 SELECT t.try($$SELECT taskq_purge('p', before => '-infinity')$$);
 SELECT t.try($$SELECT taskq_purge('p', before => now() + interval '11 years')$$);
--- together
+-- combined
 SELECT a, t.after(a) FROM unnest(ARRAY[', ''{dead,done}'', now() - interval ''1 h'', NULL, 1, NULL, 5', ', ''{dead}'', NULL, ''exhausted'', NULL, NULL, 1', ', NULL, NULL, NULL, NULL, NULL, NULL']) a;
 -- words
 SELECT t.try($$SELECT taskq_purge('no such')$$);
@@ -76,17 +76,17 @@ SELECT t.try($$SELECT taskq_purge(NULL)$$);
 SELECT t.try($$SELECT taskq_purge('p', '{gone}')$$);
 SELECT t.try($$SELECT taskq_purge('p', '{done,NULL}')$$);
 SELECT t.try($$SELECT taskq_purge('p', '{{done},{dead}}')$$);
--- for good; other queues keep theirs
+-- committed; other queues keep their tasks
 SELECT task_id AS done FROM taskq.tasks WHERE queue = 'p' AND state = 'done' \gset
 SELECT taskq_purge('p', '{pending,suspended}');
 SELECT taskq_purge('p');
 SELECT t.has(), t.has('p other');
 SELECT left(t.try(format('SELECT taskq_get(%s)', :done)), 5), left(t.try(format('SELECT taskq_retry(%s)', :done)), 5);
 SELECT pending, running, suspended, done, dead FROM taskq.queues WHERE queue = 'p';
--- a running task whose worker goes on is not hurt
+-- a running task whose worker is alive is not affected
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'p' AND state = 'running';
 SELECT taskq_purge('p');
--- large parts go with their tasks, waiting or finished; a reference is free
+-- large parts are removed with their tasks, waiting or finished; the reference is free
 SELECT taskq_submit('p', to_jsonb(repeat(md5('x'), 2000)), reference => 'r', suspended => true) > 0 AS waiting, taskq_submit('p', to_jsonb(repeat(md5('y'), 2000))) > 0 AS ends;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('p');
 SELECT count(*) FROM taskq.large;
@@ -97,13 +97,13 @@ SELECT taskq_complete(task_id, token) FROM taskq_claim('p');
 SELECT left(t.try($$SELECT taskq_submit('p', reference => 'r')$$), 5);
 SELECT taskq_purge('p', '{done}');
 SELECT taskq_submit('p', reference => 'r') > 0 AS free;
--- it rolls back
+-- a rollback restores it
 BEGIN;
 SELECT taskq_purge('p other', '{pending,suspended,done,dead,cancelled,filtered}');
 SELECT t.has('p other');
 ROLLBACK;
 SELECT t.has('p other');
--- room for others under max_depth
+-- it makes room for other tasks under max_depth
 SELECT taskq_create_queue('p deep', '{"max_depth": 2}');
 SELECT count(*) FROM taskq_submit_many('p deep', '{1,2}');
 SELECT left(t.try($$SELECT taskq_submit('p deep')$$), 5);

@@ -1,5 +1,5 @@
 --
--- queue: made, changed, removed, and every option
+-- queue: create, change, drop, and every option
 --
 SELECT taskq_create_queue('q');
 SELECT t.try($$SELECT taskq_create_queue('q')$$);
@@ -19,7 +19,7 @@ SELECT t.try(format('SELECT taskq_create_queue(%L)', repeat('x', 200)));
 SELECT t.try(format('SELECT taskq_create_queue(%L)', repeat('x', 201)));
 SELECT taskq_create_queue(n), n FROM unnest(ARRAY['Q', ' q ', '"q"', 'q;--', 'ü', 'taskq.task']) n;
 SELECT count(*) FROM taskq.queues WHERE queue IN ('q', 'Q', ' q ', '"q"', 'q;--', 'ü', 'taskq.task');
--- every option, good values and bad ones
+-- every option, valid values and invalid ones
 CREATE TABLE t.options (o text, v text);
 INSERT INTO t.options
 SELECT o, v FROM (VALUES
@@ -57,7 +57,7 @@ SELECT d, t.try(format('SELECT taskq_alter_queue(''q'', %L)', d))
 SELECT t.try($$SELECT taskq_alter_queue('q', NULL)$$);
 SELECT t.try($$SELECT taskq_alter_queue(NULL, '{}')$$);
 SELECT t.try($$SELECT taskq_alter_queue('no such', '{}')$$);
--- a bad option changes nothing, not even the good ones beside it
+-- an invalid option changes nothing, not even the valid ones with it
 SELECT options AS before FROM taskq.queues WHERE queue = 'q' \gset
 SELECT t.code($$SELECT taskq_alter_queue('q', '{"priority": 77, "retry": "never"}')$$);
 SELECT t.code($$SELECT taskq_create_queue('half', '{"priority": 77, "retry": "never"}')$$);
@@ -72,7 +72,7 @@ SELECT options FROM taskq.queues WHERE queue = 'change';
 SELECT taskq_alter_queue('change', '{}');
 SELECT options FROM taskq.queues WHERE queue = 'change';
 SELECT priority FROM taskq_get(taskq_submit('change'));
--- defaults of all
+-- defaults of all queues
 SELECT taskq_alter_queue('*', '{"priority": 9, "max_attempts": 8, "lease": "2 h"}');
 SELECT priority, max_attempts FROM taskq_get(taskq_submit('change'));
 SELECT taskq_alter_queue('change', '{"priority": 3}');
@@ -82,14 +82,14 @@ SELECT lease_until - now() BETWEEN interval '59 min' AND interval '61 min' AS ow
 SELECT priority, max_attempts FROM taskq_get(taskq_submit('born later'));
 SELECT lease_until - now() BETWEEN interval '119 min' AND interval '121 min' AS of_all
   FROM taskq_claim('born later');
--- options of tasks that exist stay
+-- options of existing tasks stay
 SELECT taskq_submit('change') AS id \gset
 SELECT taskq_alter_queue('change', '{"priority": -5, "max_attempts": 2}');
 SELECT priority, max_attempts FROM taskq_get(:id);
 SELECT taskq_alter_queue('*', '{"priority": null, "max_attempts": null, "lease": null}');
 SELECT priority, max_attempts FROM taskq_get(taskq_submit('born later'));
 SELECT t.try($$SELECT taskq_alter_queue('*', '{"colour": "red"}')$$) LIKE 'TQ004: %' AS refused;
--- '*' is no queue
+-- '*' is not a queue
 SELECT count(*) FROM taskq.queues WHERE queue = '*';
 -- drop
 SELECT t.try($$SELECT taskq_drop_queue('no such')$$);
@@ -108,16 +108,16 @@ SELECT task_id, token FROM taskq_claim('finished') \gset
 SELECT taskq_complete(:task_id, :token);
 SELECT taskq_drop_queue('finished');
 SELECT t.try(format('SELECT taskq_get(%s)', :id)) LIKE 'TQ002: %' AS gone;
--- a worker's task of a dropped queue is lost
+-- a worker of a dropped queue loses its task
 SELECT taskq_submit('dropped') AS id \gset
 SELECT token FROM taskq_claim('dropped') \gset
 SELECT taskq_drop_queue('dropped', true);
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :token)), 5);
--- the name is free again, with nothing of the former one
+-- the name is free, and a new queue has nothing of the former one
 SELECT taskq_create_queue('dropped');
 SELECT options, pending, running, done FROM taskq.queues WHERE queue = 'dropped';
 SELECT count(*) FROM taskq_claim('dropped');
--- in a transaction that rolls back
+-- in a transaction that is rolled back
 BEGIN;
 SELECT taskq_drop_queue('dropped');
 SELECT taskq_create_queue('brief');
@@ -126,7 +126,7 @@ SELECT taskq_alter_queue('change', '{"priority": 1000}');
 ROLLBACK;
 SELECT queue FROM taskq.queues WHERE queue IN ('dropped', 'brief') ORDER BY queue;
 SELECT priority FROM taskq_get(taskq_submit('change'));
--- drop and make again in one transaction
+-- dropped and created again in one transaction
 BEGIN;
 SELECT taskq_submit('dropped') > 0 AS submitted;
 SELECT taskq_drop_queue('dropped', true);

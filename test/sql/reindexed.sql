@@ -1,6 +1,6 @@
 --
--- reindexed: indexes that REINDEX CONCURRENTLY has put in the place of those
--- that this session knows, of one table at a time
+-- reindexed: indexes that REINDEX CONCURRENTLY has replaced while this session has the old ones in
+-- its cache, of one table at a time
 --
 SELECT taskq_create_queue('rx', '{"key_policy": "serial_hold_on_failure", "retry": "fixed", "retry_base": "0 s"}');
 SELECT taskq_define_workflow('{"name": "rx", "version": "1", "queue": "rw", "steps": [
@@ -12,7 +12,7 @@ DECLARE
     held text;
     steps text;
 BEGIN
-    -- a line that one holds which is dead
+    -- a key queue that a dead task holds
     PERFORM taskq_submit('rx', to_jsonb(i), key => 'k' || n, reference => 'r' || n || i) FROM generate_series(1, 3) i;
     SELECT * INTO STRICT c FROM taskq_claim('rx');
     PERFORM taskq_fail(c.task_id, c.token, 'no', retryable => false);
@@ -24,7 +24,7 @@ BEGIN
         SELECT * INTO STRICT c FROM taskq_claim('rx');
         PERFORM taskq_complete(c.task_id, c.token);
     END LOOP;
-    -- steps that wait for others
+    -- steps that wait for other steps
     PERFORM taskq_start_workflow('rx');
     FOR i IN 1 .. 3
     LOOP
@@ -47,7 +47,7 @@ CALL t.use_all(5);
 REINDEX TABLE CONCURRENTLY taskq.archive;
 CALL t.use_all(6);
 SELECT * FROM taskq_check();
--- what sessions lock for each other has a name that stays the same
+-- the lock names of sessions stay the same
 CREATE VIEW t.locked AS SELECT DISTINCT relname, relkind FROM pg_locks l JOIN pg_class c ON c.oid = l.classid WHERE locktype = 'object' AND pid = pg_backend_pid();
 BEGIN;
 SELECT count(*) FROM taskq_change('me', '[{"queue": "rx", "key": "k", "reference": "r1"}, {"queue": "rx", "key": "k", "reference": "r2"}]');

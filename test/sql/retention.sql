@@ -20,7 +20,7 @@ BEGIN
     RETURN id;
 END
 $$;
--- where each outcome goes, by the queue's retention
+-- the archive leaf of each final state, by the queue's retention
 CREATE FUNCTION t.kept(options jsonb) RETURNS TABLE (outcome text, leaf text, stays text) LANGUAGE plpgsql AS $$
 DECLARE
     id bigint;
@@ -49,12 +49,12 @@ SELECT * FROM t.kept('{"retention_dead": "3 h"}');
 SELECT * FROM t.kept('{"retention": "2 days", "retention_dead": "3 h"}');
 SELECT * FROM t.kept('{"retention": "none", "retention_dead": "3 h"}');
 SELECT * FROM t.kept('{"retention": "none", "retention_dead": "forever"}');
--- as a default of all queues, and a queue's own over it
+-- as a default of all queues, and the queue's own value instead
 SELECT taskq_alter_queue('*', '{"retention": "none"}');
 SELECT * FROM t.kept('{}') WHERE outcome IN ('done', 'dead');
 SELECT * FROM t.kept('{"retention": "1 day"}') WHERE outcome IN ('done', 'dead');
 SELECT taskq_alter_queue('*', '{"retention": null}');
--- a task without a trace has no trace of large parts, either
+-- a task that leaves no row leaves no large parts, either
 SELECT taskq_create_queue('r', '{"retention": "none"}');
 SELECT taskq_submit('r', to_jsonb((SELECT string_agg(md5(i::text), '') FROM generate_series(1, 5000) i))) AS id \gset
 SELECT count(*) > 0 AS large FROM taskq.large;

@@ -1,5 +1,5 @@
 --
--- retry: when a failed task comes back, and when it does not
+-- retry: when a failed task is retried, and when it is not
 --
 -- fail the attempts of one task one after another; the delay of each, in
 -- whole seconds, from the clock before and after the call
@@ -32,7 +32,7 @@ BEGIN
             RAISE EXCEPTION 'delay between % and %', low, high;
         END IF;
         delays := delays || floor(high);
-        -- let it come at once
+        -- make it due immediately
         PERFORM taskq_update_task(id, jsonb_build_object('run_at', clock_timestamp()));
     END LOOP;
     PERFORM taskq_drop_queue('retry', true);
@@ -52,11 +52,11 @@ SELECT o.options, t.delays(o.options, o.attempts)
                ('{"retry": "list", "retry_list": ["1 d"], "retry_cap": "1 s"}', 2)) o (options, attempts);
 -- many attempts: no overflow
 SELECT (t.delays('{}', 70))[70] AS capped, cardinality(t.delays('{"retry_cap": "1 y"}', 70)) AS attempts;
--- jitter: never earlier, at most twice as late, above the cap, not always the same
+-- jitter: never earlier, at most twice as late, above the cap, and it varies
 SELECT bool_and(d BETWEEN 1000 AND 2000) AS within, bool_or(d > 1000) AS above_cap, count(DISTINCT d) > 5 AS differ
   FROM unnest(t.delays('{"retry": "fixed", "retry_base": "1000 s", "retry_cap": "1000 s", "retry_jitter": 1}', 50, false)) d;
 DROP FUNCTION t.delays(jsonb, int, boolean);
--- attempts used up
+-- all attempts are used
 SELECT taskq_create_queue('retry', '{"retry": "fixed", "retry_base": "0 s"}');
 SELECT taskq_submit('retry') AS id \gset
 SELECT token, attempt, max_attempts FROM taskq_claim('retry') \gset
@@ -72,12 +72,12 @@ SELECT taskq_submit('retry', max_attempts => 1) AS id \gset
 SELECT token FROM taskq_claim('retry') \gset
 SELECT taskq_fail(:id, :token, 'e');
 SELECT state, reason FROM taskq_get(:id);
--- rejected on the last attempt is rejected
+-- rejected on the last attempt stays rejected
 SELECT taskq_submit('retry', max_attempts => 1) AS id \gset
 SELECT token FROM taskq_claim('retry') \gset
 SELECT taskq_fail(:id, :token, 'e', retryable => false);
 SELECT state, reason FROM taskq_get(:id);
--- released and suspended attempts are not used up
+-- released and suspended attempts do not count
 SELECT taskq_submit('retry', max_attempts => 1) AS id \gset
 SELECT token FROM taskq_claim('retry') \gset
 SELECT taskq_release(:id, :token);
@@ -104,7 +104,7 @@ SELECT state, attempt, max_attempts FROM taskq_get(:id);
 SELECT token FROM taskq_claim('retry') \gset
 SELECT taskq_complete(:id, :token);
 SELECT state, attempt FROM taskq_get(:id);
--- retry_in is taken as given, over cap and jitter
+-- retry_in is used as given, whatever the cap and jitter
 SELECT taskq_alter_queue('retry', '{"retry_base": "1 h", "retry_cap": "1 s", "retry_jitter": 1}');
 SELECT taskq_submit('retry') AS id \gset
 SELECT token FROM taskq_claim('retry') \gset
@@ -114,7 +114,7 @@ SELECT taskq_submit('retry') AS id \gset
 SELECT token FROM taskq_claim('retry') \gset
 SELECT taskq_fail(:id, :token, 'e', retry_in => '0');
 SELECT attempt FROM taskq_claim('retry');
--- a retry after the deadline is death at once; one before it is not
+-- a retry after the deadline makes the task dead immediately; one before it does not
 SELECT taskq_submit('retry', deadline => now() + interval '2 h') AS id \gset
 SELECT token FROM taskq_claim('retry') \gset
 SELECT taskq_fail(:id, :token, 'e', retry_in => '3 h');

@@ -1,6 +1,6 @@
 --
--- rewritten: rows of running tasks that are elsewhere than at their claim,
--- with the rows of others where they were
+-- rewritten: rows of running tasks that have moved since their claim, with rows of other tasks in
+-- their places
 --
 SELECT taskq_create_queue('w', '{"retention": "none"}');
 CREATE TABLE t.w (task_id bigint PRIMARY KEY, token bigint, payload jsonb);
@@ -9,7 +9,7 @@ INSERT INTO t.w SELECT task_id, token, payload FROM taskq_claim('w', max_tasks =
 INSERT INTO t.w SELECT task_id, token, payload FROM taskq_claim('w', max_tasks => 1000);
 CREATE VIEW t.spread AS SELECT count(*) AS tasks, count(DISTINCT (ctid::text::point)[0]) > 10 AS on_many_pages FROM taskq.task;
 SELECT * FROM t.spread;
--- few are left, and the table ends before where they were
+-- few are left, and the table ends before their former place
 SELECT count(*) AS completed FROM (SELECT taskq_complete(task_id, token) FROM t.w ORDER BY task_id LIMIT 1900) c;
 DELETE FROM t.w w WHERE NOT EXISTS (SELECT FROM taskq.task t WHERE t.task_id = w.task_id);
 VACUUM FULL taskq.task;
@@ -17,7 +17,7 @@ SELECT * FROM t.spread;
 SELECT count(*) AS completed, min(payload::int), max(payload::int) FROM (SELECT payload, taskq_complete(task_id, token) FROM t.w WHERE payload::int > 1980) c;
 SELECT count(*) AS failed FROM (SELECT taskq_fail(task_id, token, 'again', retry_in => '1 h') FROM t.w WHERE payload::int <= 1920) f;
 SELECT state, count(*), min(payload::int), max(payload::int) FROM t.w JOIN taskq.tasks USING (task_id, payload) GROUP BY state ORDER BY state;
--- pages are full after that, so rows stand where others were
+-- pages are full after that, so rows take the places of others
 TRUNCATE t.w;
 SELECT count(taskq_cancel(task_id)) AS cancelled FROM taskq.tasks WHERE queue = 'w' AND state = 'pending';
 SELECT taskq_create_queue('x', '{"retention": "none"}');

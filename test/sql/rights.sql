@@ -1,5 +1,5 @@
 --
--- rights: who may what, and what the others learn
+-- rights: which role may do what, and what other roles can see
 --
 CREATE ROLE regress_taskq_submit;
 CREATE ROLE regress_taskq_work;
@@ -14,14 +14,14 @@ SELECT taskq_create_queue('other');
 SELECT taskq_grant('mine', 'regress_taskq_' || r, ARRAY[r]) FROM unnest(ARRAY['submit', 'work', 'read', 'manage']) r;
 SELECT taskq_grant('other', 'regress_taskq_other', '{submit,work,read,manage}');
 GRANT regress_taskq_read TO regress_taskq_member;
--- what each right gives EXECUTE on; nobody else has any of it
+-- each right gives EXECUTE on these functions; no other role has EXECUTE on any
 SELECT p.proname, string_agg(substr(r.rolname, 15), ' ' ORDER BY r.rolname) AS may
   FROM pg_proc p
   LEFT JOIN pg_roles r ON r.rolname LIKE 'regress\_taskq\_%' AND r.rolname !~ 'other|member' AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
  WHERE p.proname LIKE 'taskq\_%' AND p.pronamespace = 'public'::regnamespace
  GROUP BY p.proname
  ORDER BY p.proname;
--- tables and sequences are nobody's
+-- no role may use tables or sequences directly
 SELECT r.rolname, c.relname
   FROM pg_class c, pg_roles r
  WHERE c.relnamespace = 'taskq'::regnamespace AND r.rolname LIKE 'regress\_taskq\_%'
@@ -32,16 +32,16 @@ SELECT DISTINCT c.relname, a.privilege_type
   FROM pg_class c, aclexplode(c.relacl) a
  WHERE c.relnamespace = 'taskq'::regnamespace AND a.grantee = 0
  ORDER BY 1, 2;
--- and no schema can be written to
+-- no role can create objects in a schema
 SELECT has_schema_privilege('regress_taskq_none', 'taskq', 'USAGE') AS use, has_schema_privilege('regress_taskq_none', 'taskq', 'CREATE') AS make;
--- each call by each role, on a queue of which it has one right or none
+-- each call by each role, on a queue on which it has one right or none
 CREATE TABLE t.ids (what text PRIMARY KEY, id bigint, token bigint);
 GRANT SELECT ON t.ids TO PUBLIC;
 INSERT INTO t.ids SELECT 'pending', taskq_submit('mine', '"secret"', reference => 'r', priority => -1);
 INSERT INTO t.ids SELECT 'running', taskq_submit('mine', '"secret"', priority => 9);
 UPDATE t.ids SET token = c.token FROM taskq_claim('mine') c WHERE ids.id = c.task_id;
 SELECT what, token IS NOT NULL AS claimed FROM t.ids ORDER BY what;
--- a call as another role, undone; ids are hidden
+-- a call as another role, rolled back; ids are hidden
 CREATE FUNCTION t.as_role(role text, call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -83,12 +83,13 @@ SELECT substr(r, 15) AS role, call, t.as_role(r, call)
   FROM unnest(ARRAY['submit', 'work', 'read', 'manage', 'other', 'none']) s, LATERAL (SELECT 'regress_taskq_' || s AS r) x, t.call
  WHERE t.as_role(r, call) !~ '^42501: permission denied for function'
  ORDER BY array_position(ARRAY['submit', 'work', 'read', 'manage', 'other', 'none'], s), n;
--- with every EXECUTE and no right on the queue, a task does not exist, in the words of one that never did
+-- with every EXECUTE and no right on the queue, a task does not exist: the message is the one about
+-- a task that never did
 SELECT call, t.as_role('regress_taskq_other', replace(call, '$r', '999999, 1')) = t.as_role('regress_taskq_other', call) AS same
   FROM t.call WHERE call LIKE '%$r%' ORDER BY n;
 SELECT call, t.as_role('regress_taskq_other', replace(call, '$p', '999999')) = t.as_role('regress_taskq_other', call) AS same
   FROM t.call WHERE call LIKE '%$p%' ORDER BY n;
--- in lists a task of a queue without any right is missing, one with another right is not permitted
+-- in lists a task of a queue without any right is missing, with another right it is not permitted
 SELECT id AS run, token AS run_token FROM t.ids WHERE what = 'running' \gset
 SET ROLE regress_taskq_other;
 SELECT ok, error_code FROM taskq_complete_many(ARRAY[:run, 999999], ARRAY[:run_token, 1]);
@@ -105,7 +106,7 @@ SELECT ok, cancel FROM taskq_extend_many(ARRAY[:run], ARRAY[:run_token]);
 RESET ROLE;
 SELECT taskq_revoke('mine', 'regress_taskq_other', '{read}');
 SELECT state FROM taskq_get(:run);
--- lists and views show what may be read
+-- lists and views show what the role may read
 CREATE FUNCTION t.sees(role text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -122,7 +123,7 @@ SELECT taskq_submit('other', '1') > 0 AS submitted;
 SELECT substr(r, 15) AS role, t.sees(r)
   FROM unnest(ARRAY['regress_taskq_submit', 'regress_taskq_work', 'regress_taskq_read', 'regress_taskq_manage', 'regress_taskq_member',
                     'regress_taskq_other', 'regress_taskq_none', 'regress_taskq_monitor']) r;
--- pg_monitor: all but what tasks carry
+-- pg_monitor: everything but the contents of tasks
 INSERT INTO t.ids SELECT 'done', taskq_submit('mine', '"secret"', priority => 99);
 SELECT c.task_id, c.token, taskq_checkpoint(c.task_id, c.token, '"secret"') IS NULL AS n FROM taskq_claim('mine') c \gset
 SELECT taskq_fail(:task_id, :token, 'secret', false);
@@ -133,7 +134,7 @@ SET ROLE regress_taskq_read;
 SELECT state, reason, payload, error, checkpoint FROM taskq.tasks WHERE task_id = :task_id;
 SELECT state, reason, payload, error, checkpoint FROM taskq_get(:task_id);
 RESET ROLE;
--- a leaky function in a WHERE clause sees only rows that may be read
+-- a leaky function in a WHERE clause sees only rows that the role may read
 SET client_min_messages = notice;
 CREATE FUNCTION t.leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS $$BEGIN RAISE NOTICE 'leak %', $1; RETURN true; END$$;
 SET ROLE regress_taskq_none;
@@ -155,14 +156,14 @@ SELECT t.as_role('regress_taskq_none', 'taskq_submit(''other'')');
 SELECT t.as_role('regress_taskq_none', 'taskq_submit(''new one'')');
 SELECT taskq_create_queue('later');
 SELECT t.as_role('regress_taskq_none', 'taskq_submit(''later'')');
--- an auto-created queue belongs to the extension's owner, its tasks to who submitted them
+-- a queue that is created by a submit belongs to the extension's owner, its tasks to the submitter
 SET ROLE regress_taskq_none;
 SELECT taskq_submit('auto') AS id \gset
 RESET ROLE;
 SELECT q.owner = (SELECT extowner::regrole::text FROM pg_extension WHERE extname = 'taskq') AS extensions, g.submitted_by, g.run_as
   FROM taskq.queues q, taskq_get(:id) g WHERE q.queue = 'auto';
 SELECT t.as_role('regress_taskq_none', format('taskq_get(%s)', :id));
--- revoke takes the right, and EXECUTE when no right needs it any more
+-- revoke removes the right, and EXECUTE if no other right needs it
 SELECT taskq_revoke('mine', 'public', '{submit}');
 SELECT taskq_revoke('*', 'regress_taskq_none', '{submit}');
 SELECT t.as_role('regress_taskq_none', 'taskq_submit(''mine'')');
@@ -176,11 +177,11 @@ SELECT t.as_role('regress_taskq_none', 'taskq_get($p)');
 SELECT taskq_revoke('mine', 'regress_taskq_none', '{read}');
 SELECT taskq_revoke('other', 'regress_taskq_none', '{submit}');
 SELECT t.as_role('regress_taskq_none', 'taskq_submit(''other'')');
--- twice is as once; what was not given can be taken
+-- a second grant changes nothing; a right that was not granted can be revoked
 SELECT taskq_grant('mine', 'regress_taskq_read', '{read,read}');
 SELECT taskq_revoke('mine', 'regress_taskq_none', '{manage}');
 -- words
-SELECT t.try($$SELECT taskq_grant('mine', 'regress_taskq_nobody', '{read}')$$);
+SELECT t.try($$SELECT taskq_grant('mine', 'regress_taskq_absent', '{read}')$$);
 SELECT t.try($$SELECT taskq_grant('mine', 'regress_taskq_read', '{write}')$$);
 SELECT t.try($$SELECT taskq_grant('mine', 'regress_taskq_read', '{}')$$);
 SELECT t.try($$SELECT taskq_grant('mine', 'regress_taskq_read', '{read,NULL}')$$);
@@ -200,16 +201,16 @@ SELECT taskq_grant('own', 'regress_taskq_work', '{work}');
 RESET ROLE;
 SELECT t.as_role('regress_taskq_work', 'taskq_claim(''own'')');
 SELECT t.as_role('regress_taskq_submit', 'taskq_submit(''own'')');
--- a dropped queue of the same name is another queue
+-- a new queue with the name of a dropped one is another queue
 SELECT taskq_drop_queue('own');
 SELECT taskq_create_queue('own');
 SELECT t.as_role('regress_taskq_work', 'taskq_claim(''own'')');
--- a setting of superusers
+-- a setting that only superusers can change
 SET ROLE regress_taskq_submit;
 SET taskq.auto_create_queues = on;
 RESET ROLE;
 --
--- Nobody gains rights.
+-- No role gains rights.
 --
 CREATE TABLE t.canary (hit text);
 CREATE SCHEMA regress_taskq_evil AUTHORIZATION regress_taskq_submit;

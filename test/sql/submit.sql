@@ -1,7 +1,7 @@
 --
--- submit: what goes in, and what is seen of it
+-- submit: what a task can have, and what is shown of it
 --
--- nothing given: queue default, all defaults of queues
+-- no argument: queue default, all defaults of queues
 SELECT taskq_submit() AS id \gset
 SELECT queue, state, reason, message, priority, attempt, max_attempts, token,
        key, reference, tags, payload, data, headers, correlation_id
@@ -14,13 +14,13 @@ SELECT result, error, errors, checkpoint, progress, worker, deadline,
 SELECT abs(extract(epoch FROM run_at - created_at)) < 1 AS due_at_once,
        now() - created_at < interval '1 min' AS just_now
   FROM taskq_get(:id);
--- the queue came with it, and belongs to the extension's owner
+-- the queue was created with it, and belongs to the extension's owner
 SELECT q.queue, q.owner = e.rolname AS owned_by_extension, q.paused, q.pending,
        q.ready, q.blocked, q.running, q.suspended, q.done, q.dead, q.options
   FROM taskq.queues q, (SELECT extowner::regrole::text AS rolname
                           FROM pg_extension WHERE extname = 'taskq') e
  WHERE q.queue = 'default';
--- everything given
+-- all arguments
 SELECT taskq_submit(queue => 'submit', payload => '{"a": [1, "é", null]}',
     priority => -7, run_at => now() + interval '1 h',
     deadline => now() + interval '2 h', max_attempts => 9,
@@ -33,12 +33,12 @@ SELECT queue, state, reason, message, priority, attempt, max_attempts, token,
        run_at - now() > interval '59 min' AS later,
        deadline - run_at > interval '59 min' AS deadline_later
   FROM taskq_get(:id);
--- every optional argument NULL is as if it had not been given
+-- an optional argument of NULL counts as not given
 SELECT taskq_submit(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) AS id \gset
 SELECT queue, state, priority, max_attempts, tags, payload, abs(extract(epoch FROM run_at - created_at)) < 1 AS due_at_once
   FROM taskq_get(:id);
--- a JSON null is a payload, SQL's NULL is none
+-- a JSON null is a payload, SQL's NULL is not
 SELECT taskq_submit('submit', payload => 'null') AS id \gset
 SELECT payload, payload IS NULL AS none FROM taskq_get(:id);
 SELECT p.payload, (taskq_get(taskq_submit('submit', p.payload))).payload = p.payload AS same
@@ -102,14 +102,14 @@ SELECT t.try($$SELECT taskq_submit('submit', tags => '{{a},{b}}')$$);
 SELECT t.try($$SELECT taskq_submit('submit', headers => '[1]')$$);
 SELECT t.try(format('SELECT taskq_submit(''submit'', headers => %L) > 0', jsonb_build_object('h', repeat('x', 60000))));
 SELECT t.try(format('SELECT taskq_submit(''submit'', headers => %L)', jsonb_build_object('h', repeat('x', 65536))));
--- suspended: parked until somebody retries it
+-- suspended: it waits until it is retried by hand
 SELECT taskq_submit('parked', suspended => true) AS id \gset
 SELECT state, reason FROM taskq_get(:id);
 SELECT count(*) FROM taskq_claim('parked');
 SELECT taskq_retry(:id);
 SELECT state, reason, attempt FROM taskq_get(:id);
 SELECT task_id = :id AS the_same FROM taskq_claim('parked');
--- many: ids in the order of the payloads, other arguments for all
+-- many: ids in the order of the payloads, all other arguments apply to each
 SELECT array_agg(m.id ORDER BY m.o) = array_agg(m.id ORDER BY m.id) AS rising,
        array_agg((taskq_get(m.id)).payload ORDER BY m.o) AS payloads
   FROM taskq_submit_many('many', ARRAY['1', '{"x": 2}', 'null']::jsonb[],
@@ -130,7 +130,7 @@ SELECT t.try($$SELECT taskq_submit_many(NULL, '{1}')$$);
 SELECT t.try($$SELECT taskq_submit_many('many', ARRAY['1', NULL]::jsonb[])$$);
 SELECT t.try($$SELECT taskq_submit_many('many', NULL)$$);
 SELECT t.try($$SELECT taskq_submit_many('many', ARRAY[ARRAY['1'], ARRAY['2']]::jsonb[])$$);
--- one bad argument, and none of them comes
+-- one invalid argument, and no task is submitted
 SELECT count(*) AS before FROM taskq.tasks WHERE queue = 'many' \gset
 SELECT t.code($$SELECT taskq_submit_many('many', '{1,2,3}', priority => 99999)$$);
 SELECT count(*) = :before AS same FROM taskq.tasks WHERE queue = 'many';
@@ -151,7 +151,7 @@ SELECT payload FROM taskq_list('list', reference => 't');
 -- 100,000 in order
 SELECT count(*), count(DISTINCT l) FROM taskq_submit_tasks((SELECT jsonb_agg(jsonb_build_object('queue', 'list 3', 'payload', g)) FROM generate_series(1, 100000) g)) l;
 SELECT bool_and(payload::int = o) AS in_order FROM (SELECT payload, row_number() OVER (ORDER BY task_id) AS o FROM taskq.tasks WHERE queue = 'list 3') s;
--- one bad entry, and none of them comes; the words say what is wrong
+-- one invalid entry, and no task is submitted; the message says what is wrong
 SELECT count(*) AS before FROM taskq.tasks \gset
 SELECT e, t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', format('[{"queue": "list"}, %s, {"queue": "list"}]', e)))
   FROM unnest(ARRAY['1', 'null', '"x"', '[]', '{"colour": "red"}', '{"Queue": "list"}', '{"": 1}', '{"queue": 1}', '{"queue": ""}', '{"queue": "*"}', '{"priority": "1"}', '{"priority": 1.5}', '{"priority": 32768}', '{"priority": 1e30}', '{"max_attempts": 0}', '{"max_attempts": true}',
@@ -171,7 +171,7 @@ SELECT taskq_submit('submit') > 0 AS submitted;
 RESET taskq.auto_create_queues;
 SELECT count(*) FROM taskq_claim('no such');
 SELECT count(*) FROM taskq.queues WHERE queue = 'no such';
--- ids fit in 2^53 and rise
+-- ids are below 2^53 and increase
 SELECT bool_and(task_id < 2::numeric ^ 53) AS fit FROM taskq.tasks;
 SELECT * FROM taskq_check();
 SELECT taskq_drop_queue(queue, true) IS NOT NULL AS dropped FROM taskq.queues;

@@ -9,7 +9,7 @@ SELECT state FROM taskq_get(:id);
 ROLLBACK;
 SELECT t.try(format('SELECT taskq_get(%s)', :id)) LIKE 'TQ002: %' AS never_was;
 SELECT count(*) FROM taskq_list('tx');
--- with the queue that came with it
+-- with the queue that it has created
 BEGIN;
 SELECT taskq_submit('tx new') > 0 AS submitted;
 ROLLBACK;
@@ -25,10 +25,10 @@ SELECT state, attempt, worker, claimed_at, lease_until FROM taskq_get(:id);
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :lost_token)), 5);
 SELECT token, attempt FROM taskq_claim('tx') \gset
 SELECT :attempt AS attempt;
--- under another token: somebody may still hold the one that rolled back
+-- under another token: a worker may still have the one that was rolled back
 SELECT :token > :lost_token AS another_token;
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :lost_token)), 5);
--- complete, fail, release, suspend, filter: the task stays held
+-- complete, fail, release, suspend, filter: the claim stays
 CREATE FUNCTION t.rolled_back(call text, id bigint, token bigint) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     BEGIN
@@ -76,7 +76,7 @@ SELECT taskq_fail(:outer_id, :token, 'after a savepoint');
 RELEASE s2;
 COMMIT;
 SELECT state, attempt, error FROM taskq_get(:outer_id);
--- the work in a savepoint, the failure counted outside
+-- the work in a savepoint, the failure reported outside
 CREATE TABLE t.business (id int PRIMARY KEY);
 INSERT INTO t.business VALUES (1);
 BEGIN;
@@ -87,7 +87,7 @@ ROLLBACK TO work;
 SELECT taskq_fail(:task_id, :token, 'duplicate');
 COMMIT;
 SELECT state, attempt, error FROM taskq_get(:task_id);
--- an effect of a stale worker rolls back with its refusal
+-- the effect of a stale worker is rolled back with its refusal
 SELECT task_id, token FROM taskq_claim('tx') \gset
 BEGIN;
 INSERT INTO t.business VALUES (2);
@@ -102,7 +102,7 @@ SELECT taskq_complete(:task_id, :token);
 COMMIT;
 SELECT b.id, g.state FROM t.business b, taskq_get(:task_id) g ORDER BY b.id;
 DROP TABLE t.business;
--- all of it in one transaction, twice
+-- all of them in one transaction, twice
 BEGIN;
 SELECT taskq_submit('tx', '"all"') AS id \gset
 SELECT token FROM taskq_claim('tx') \gset
@@ -148,7 +148,7 @@ SELECT taskq_complete(:a, :token, '"prepared"');
 PREPARE TRANSACTION 'complete';
 COMMIT PREPARED 'complete';
 SELECT state, result FROM taskq_get(:a);
--- read-only: looking works, nothing else does
+-- read-only: reading works, nothing else does
 SELECT taskq_submit('tx') AS id \gset
 SELECT token FROM taskq_claim('tx') \gset
 BEGIN READ ONLY;

@@ -1,6 +1,6 @@
 --
--- user_index: indexes that somebody has added to live tasks, also on what
--- claims change, are kept up by all that writes tasks
+-- user_index: indexes that a user has added to live tasks, also on columns that claims change, are
+-- maintained by everything that writes tasks
 --
 CREATE EXTENSION amcheck SCHEMA t;
 SELECT taskq_create_queue('u', '{"retention": "none"}');
@@ -9,7 +9,7 @@ CREATE INDEX user_worker_idx ON taskq.task (worker_id, state);
 CREATE INDEX user_claimed_idx ON taskq.task USING brin (claimed_at) WITH (pages_per_range = 1);
 CREATE INDEX user_running_idx ON taskq.task (task_id) WHERE state = 3;
 CREATE INDEX user_attempt_idx ON taskq.task ((attempt + 1));
--- where an index and the table say something else
+-- where an index and the table differ
 CREATE FUNCTION t.differ() RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     condition text;

@@ -1,5 +1,5 @@
 --
--- views: running and dead tasks, numbers of queues, lineage; who sees what
+-- views: running and dead tasks, numbers of queues, lineage; which role sees what
 --
 CREATE ROLE regress_taskq_view_read;
 CREATE ROLE regress_taskq_view_none;
@@ -12,7 +12,7 @@ CREATE TABLE t.v (n int PRIMARY KEY, id bigint);
 INSERT INTO t.v SELECT i, taskq_submit(CASE WHEN i < 8 THEN 'v' ELSE 'v other' END, to_jsonb(i), key => 'k' || i, correlation_id => 'c' || i % 2) FROM generate_series(1, 9) i ORDER BY i;
 CREATE FUNCTION t.v(id bigint) RETURNS int LANGUAGE sql AS 'SELECT n FROM t.v WHERE v.id = $1';
 GRANT SELECT ON t.v TO PUBLIC;
--- what there is to be seen, in which order
+-- the visible tasks, and their order
 SELECT c.relname, string_agg(a.attname, ', ' ORDER BY a.attnum) AS columns
   FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
  WHERE c.relnamespace = 'taskq'::regnamespace AND c.relname IN ('queues', 'workers', 'running', 'dead', 'settings') GROUP BY 1 ORDER BY 1;
@@ -34,7 +34,7 @@ SELECT count(*) AS different FROM taskq.running r FULL JOIN (SELECT * FROM taskq
  WHERE (r.queue, r.worker, r.attempt, r.lease_until, r.progress, r.key) IS DISTINCT FROM (t.queue, t.worker, t.attempt, t.lease_until, t.progress, t.key);
 SELECT count(*) AS different FROM taskq.dead d FULL JOIN (SELECT * FROM taskq.tasks WHERE state = 'dead') t USING (task_id)
  WHERE (d.queue, d.reason, d.error, d.message, d.attempt, d.finished_at, d.key) IS DISTINCT FROM (t.queue, t.reason, t.error, t.message, t.attempt, t.finished_at, t.key);
--- who sees what
+-- which role sees what
 CREATE FUNCTION t.seen() RETURNS text LANGUAGE sql AS $$
     SELECT concat_ws(', ', current_user, 'tasks ' || (SELECT count(*) FROM taskq.tasks), 'running ' || (SELECT count(*) FROM taskq.running), 'told ' || (SELECT count(message) FROM taskq.running),
                      'dead ' || (SELECT count(*) FROM taskq.dead), 'errors ' || (SELECT count(error) FROM taskq.dead), 'queues ' || (SELECT count(*) FROM taskq.queues),
@@ -45,13 +45,13 @@ SET ROLE regress_taskq_view_read; SELECT t.seen(); RESET ROLE;
 SET ROLE regress_taskq_view_none; SELECT t.seen(); RESET ROLE;
 SET ROLE regress_taskq_view_work; SELECT t.seen(); RESET ROLE;
 SET ROLE regress_taskq_view_monitor; SELECT t.seen(); RESET ROLE;
--- the role that counts is that of the moment, also in a statement that was prepared by another
+-- the current role counts, also in a statement that another role has prepared
 PREPARE seen AS SELECT count(*) FROM taskq.tasks;
 EXECUTE seen;
 SET ROLE regress_taskq_view_none; EXECUTE seen; RESET ROLE;
 SET ROLE regress_taskq_view_read; EXECUTE seen; RESET ROLE;
 DEALLOCATE seen;
--- a function that costs nothing sees no more
+-- a function without cost sees no more
 CREATE TABLE t.leaked (view text, what text);
 GRANT INSERT ON t.leaked TO PUBLIC;
 CREATE FUNCTION t.leak(view text, what text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS 'BEGIN INSERT INTO t.leaked VALUES ($1, $2); RETURN true; END';
@@ -65,11 +65,11 @@ SET ROLE regress_taskq_view_monitor;
 SELECT count(*) FROM taskq.dead WHERE t.leak('dead of monitor', error);
 RESET ROLE;
 TABLE t.leaked;
--- a query that might be parallel is not
+-- a query that could be parallel is not
 SELECT count(set_config(name, 'on', false)) AS set FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
 SELECT (SELECT count(*) FROM taskq.tasks) >= 0 AS tasks, (SELECT count(*) FROM taskq.running) >= 0 AS running, (SELECT count(*) FROM taskq.dead) >= 0 AS dead;
 SELECT count(set_config(name, 'off', false)) AS set FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
--- nobody writes, and nobody gets at what is below
+-- no role can write to a view, and no role can read the tables below
 SELECT t.code('UPDATE taskq.' || v || ' SET queue = ''x''') FROM unnest('{tasks,running,dead}'::text[]) v;
 SELECT t.code('DELETE FROM taskq.' || v) FROM unnest('{tasks,running,dead}'::text[]) v;
 SET ROLE regress_taskq_view_read;
@@ -78,7 +78,7 @@ RESET ROLE;
 CREATE FOREIGN TABLE t.mine (a int) SERVER taskq;
 SELECT t.code('SELECT * FROM t.mine');
 DROP FOREIGN TABLE t.mine;
--- conditions: those that lead the search, and all others
+-- conditions: those that the scan uses, and all others
 CREATE FUNCTION t.where(condition text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     found text;
@@ -108,7 +108,7 @@ BEGIN;
 DECLARE c CURSOR FOR SELECT t.v(task_id) FROM taskq.tasks WHERE queue = 'v' ORDER BY task_id;
 FETCH 2 FROM c;
 SELECT taskq_purge('v', '{pending}') AS purged;
--- it goes on with what it saw
+-- it continues from what it saw
 FETCH ALL FROM c;
 ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -122,12 +122,12 @@ SELECT count(*) FROM taskq.running;
 ROLLBACK TO s;
 SELECT count(*) FROM taskq.running;
 ROLLBACK;
--- queues: nobody waits; what the bucket holds is, once it is filling
+-- queues: reading them waits for nothing; what the bucket has is shown, once it is filling
 SELECT queue, pending, ready, running, done, dead, counted_at > clock_timestamp() - interval '1 min' AS counted, active_workers, waiters, rates FROM taskq.queues WHERE queue LIKE 'v%' ORDER BY queue;
 SELECT count(*) FROM taskq_claim('v other', 'v label');
 SELECT (rates ->> 'tokens')::numeric < 1 AS filling FROM taskq.queues WHERE queue = 'v other';
 SELECT worker, state, running, last_seen IS NOT NULL AS seen FROM taskq.workers WHERE worker = 'v worker';
--- few finished tasks are counted at once, many as of when they were counted
+-- few finished tasks are counted immediately, many as of the last count
 SELECT count(*) FROM taskq_submit_many('v many', array_fill('1'::jsonb, ARRAY[120]));
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('v many', max_tasks => 30);
 SELECT done FROM taskq.queues WHERE queue = 'v many';
@@ -145,7 +145,8 @@ END
 $$;
 SELECT jsonb_array_length(errors), (SELECT string_agg(x ->> 'attempt', ' ') FROM jsonb_array_elements(errors) x), left(error, 4) AS error, length(error), length(errors -> 0 -> 'detail' ->> 'd') AS detail FROM taskq_get(:often);
 SELECT g.errors = t.errors AND g.error = t.error AS same FROM taskq_get(:often) g, taskq.tasks t WHERE t.task_id = :often;
--- lineage: 3 has a letter, 4 was recreated as 6 and that as 7; odd ones have the same correlation
+-- lineage: 3 has a dead letter, 4 was recreated as 6 and 6 as 7; odd ones have the same correlation
+-- id
 UPDATE taskq.archive SET recreated_as = (SELECT id FROM t.v WHERE n = 6) WHERE task_id = (SELECT id FROM t.v WHERE n = 4);
 SELECT taskq_cancel(id) FROM t.v WHERE n = 6;
 UPDATE taskq.archive SET recreated_as = (SELECT id FROM t.v WHERE n = 7) WHERE task_id = (SELECT id FROM t.v WHERE n = 6);
@@ -155,10 +156,10 @@ $$;
 SELECT v.n, l.* FROM t.v, LATERAL t.lineage(id) l WHERE v.n IN (3, 4, 6, 7) AND l.relation <> 'same_correlation' ORDER BY v.n, l.relation, l.n;
 SELECT l.* FROM t.v, LATERAL t.lineage(id) l WHERE v.n = 9 ORDER BY l.n;
 SELECT l.n, l.relation FROM taskq.tasks, LATERAL t.lineage(task_id) l WHERE queue = 'v letters' ORDER BY l.relation, l.n;
--- a task that may not be read is left out
+-- a task that the role may not read is left out
 SET ROLE regress_taskq_view_read;
 SELECT l.n, l.relation FROM t.v, LATERAL t.lineage(id) l WHERE v.n = 3 ORDER BY l.relation, l.n;
-SELECT t.try(format('SELECT taskq_lineage(%s)', id)) = format('TQ002: task %s does not exist | {"task_id": %s}', id, id) AS none FROM t.v WHERE n = 9;
+SELECT t.try(format('SELECT taskq_lineage(%s)', id)) = format('TQ002: task %s does not exist | {"task_id": %s} | It may have been removed by retention, or you have no privilege on its queue.', id, id) AS none FROM t.v WHERE n = 9;
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION taskq_lineage(bigint) TO regress_taskq_view_work, regress_taskq_view_monitor;
 SET ROLE regress_taskq_view_work;
@@ -168,7 +169,7 @@ SELECT count(*) FROM t.v, LATERAL t.lineage(id) l WHERE v.n = 3;
 RESET ROLE;
 SELECT t.try('SELECT taskq_lineage(0)');
 SELECT t.try('SELECT taskq_lineage(NULL)');
--- the letter outlives its origin
+-- the dead letter outlives its origin
 SELECT taskq_purge('v', '{dead}');
 SELECT l.n, l.relation FROM taskq.tasks, LATERAL t.lineage(task_id) l WHERE queue = 'v letters' ORDER BY l.relation, l.n;
 SELECT * FROM taskq_check();

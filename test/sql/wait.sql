@@ -1,9 +1,9 @@
 --
--- wait: what a wait answers at once, and where it is refused
+-- wait: what a wait returns immediately, and where it is refused
 --
 SELECT taskq_create_queue('w'), taskq_submit('w', '1') > 0 AS submitted;
 SET client_min_messages = warning; -- one notice for each session without preloading
--- there is something, there is nothing
+-- there is a task, there is no task
 CALL taskq_wait('w');
 CALL taskq_wait('w', '0');
 SELECT payload FROM taskq_claim('w', wait => '1 min');
@@ -14,10 +14,10 @@ SELECT count(*) FROM taskq_claim('w', wait => '10 ms');
 SELECT count(*) FROM taskq_claim('w', 'a label', wait => '10 ms', tags => '{a}');
 SELECT count(*) FROM taskq_claim('nowhere', 'a label', wait => '10 ms');
 CALL taskq_wait('nowhere', '0');
--- nothing comes of it: no queue, no label
+-- a wait creates nothing: no queue, no label
 SELECT count(*) FROM taskq.queues WHERE queue = 'nowhere';
 SELECT count(*) FROM taskq.worker WHERE name = 'a label';
--- tags, pauses, what is not due
+-- tags, pauses, tasks that are not due
 SELECT taskq_submit('w', '2', tags => '{a}') > 0 AS submitted;
 CALL taskq_wait('w', '0');
 CALL taskq_wait('w', '0', tags => '{a,b}');
@@ -37,14 +37,14 @@ SELECT taskq_submit('w', '4', tags => '{a}') > 0 AS submitted;
 CALL taskq_wait('w', '0', worker => 'w1');
 CALL taskq_wait(NULL, '0', worker => 'w1');
 CALL taskq_wait(NULL, '0', worker => 'w1', tags => '{}');
-CALL taskq_wait('w', '0', worker => 'nobody');
+CALL taskq_wait('w', '0', worker => 'absent');
 SELECT taskq_drain('w1');
 CALL taskq_wait(NULL, '1 min', worker => 'w1');
 SELECT count(*) FROM taskq_claim('w', 'w1', wait => '1 min');
 -- refused
 \set VERBOSITY sqlstate
 CALL taskq_wait(NULL, '0');
-CALL taskq_wait(NULL, '0', worker => 'nobody');
+CALL taskq_wait(NULL, '0', worker => 'absent');
 CALL taskq_wait('*', '0');
 CALL taskq_wait('w', '-1 s');
 CALL taskq_wait('w', '10 min');
@@ -69,7 +69,7 @@ SET taskq.auto_create_queues = off;
 CALL taskq_wait('nowhere', '0');
 SELECT taskq_claim('nowhere', wait => '1 s');
 RESET taskq.auto_create_queues;
--- where it may commit it may wait
+-- where it may commit, it may wait
 DO $$
 DECLARE
     ready boolean;
@@ -81,7 +81,7 @@ BEGIN
     RAISE WARNING 'ready: %', ready;
 END $$;
 RESET client_min_messages;
--- where no call can wait, the hint says what to do
+-- where no call can wait, the hint says how to do it
 \set VERBOSITY default
 \set SHOW_CONTEXT never
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -102,7 +102,8 @@ CREATE FUNCTION t.waits() RETURNS boolean LANGUAGE plpgsql AS $$ DECLARE ready b
 SELECT t.waits();
 DROP FUNCTION t.waits();
 DO $$ DECLARE ready boolean; BEGIN PERFORM taskq_submit('w', '7'); CALL taskq_wait('w', '0', ready); END $$;
--- a session of another level can CALL it by itself, and in a procedure that may commit; its claims cannot wait
+-- a session with another isolation level can CALL it by itself, and in a procedure that may commit;
+-- its claims cannot wait
 SET default_transaction_isolation = serializable;
 CALL taskq_wait('w', '0');
 SELECT taskq_claim('w', wait => '1 s');

@@ -1,9 +1,8 @@
--- Workflows that run: each step's end releases its children in the same
--- transaction.
+-- Running workflows: each step's end releases its children in the same transaction.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wf;
--- a worker that takes what is there, tells what it was given, and ends it
+-- a worker that claims the tasks that there are, prints what it was given, and ends them
 CREATE FUNCTION wf.work(result jsonb DEFAULT NULL, step_wanted text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -41,7 +40,7 @@ SELECT * FROM wf.states(:w);
 SELECT * FROM wf.state(:w);
 SELECT count(*) FROM taskq.edge WHERE workflow_id = :w;
 
--- a worker that completes and claims gets the child at once
+-- a worker that completes and claims gets the child immediately
 SELECT taskq_start_workflow('diamond') AS w \gset
 SELECT task_id AS t, token AS k FROM taskq_claim('wf') \gset
 SELECT step, dependency_results FROM taskq_complete_and_claim(ARRAY[:t]::bigint[], ARRAY[:k]::bigint[], ARRAY['7'::jsonb], 'wf');
@@ -83,9 +82,9 @@ SELECT wf.work('{"create": []}');
 SELECT wf.work() FROM generate_series(1, 3);
 SELECT * FROM wf.states(:w);
 SELECT * FROM wf.state(:w);
--- what cannot be chosen
+-- invalid choices
 \set VERBOSITY terse
-SELECT wf.work(r) FROM unnest(ARRAY[NULL, '{}', '{"create": "left"}', '{"create": ["left2"]}', '{"create": [1]}', '{"create": ["nobody"]}']::jsonb[]) r,
+SELECT wf.work(r) FROM unnest(ARRAY[NULL, '{}', '{"create": "left"}', '{"create": ["left2"]}', '{"create": [1]}', '{"create": ["absent"]}']::jsonb[]) r,
   LATERAL (SELECT taskq_start_workflow('choice', to_jsonb(r)) OFFSET 0) s;
 \set VERBOSITY default
 SELECT t.state, t.reason, t.error FROM taskq.tasks t WHERE t.queue = 'wf' AND t.state = 'dead' AND t.step = 'choose' ORDER BY t.task_id;
@@ -118,7 +117,7 @@ SELECT * FROM wf.state(:w);
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"batches": [{"cursor": "a"}, {"cursor": "b"}]}');
 SELECT wf.work('1') FROM generate_series(1, 4);
--- a member is told what its batch has said, but for the parts of all
+-- a member gets what its batch has said, but not the parts of the others
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"batches": [{"cursor": "a"}, {"cursor": "b"}], "of": "file"}');
 SELECT task_id AS t, token AS k, dependency_results AS told, payload FROM taskq_claim('wf') \gset m_
@@ -127,7 +126,7 @@ SELECT step, result FROM taskq_dependency_results(:m_t);
 SELECT taskq_ancestor_results(:m_t);
 SELECT taskq_complete(:m_t, :m_k), wf.work('1'), wf.work('1');
 SELECT * FROM wf.state(:w);
--- none
+-- no members
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"total": 0, "size": 3}');
 SELECT wf.work() FROM generate_series(1, 2);
@@ -138,7 +137,7 @@ SELECT wf.work(r) FROM unnest(ARRAY['{"total": 5}', '{"batches": 1}', '{"batches
 \set VERBOSITY default
 SELECT t.error FROM taskq.tasks t WHERE t.queue = 'wf' AND t.state = 'dead' AND t.step = 'split' ORDER BY t.task_id;
 
--- failures: what does not depend on it goes on
+-- failures: steps that do not depend on the failed one continue
 SELECT taskq_define_workflow('{"name": "fails", "version": "1", "queue": "wf", "steps": [
   {"name": "a", "retryable": false}, {"name": "b", "depends_on": ["a"]}, {"name": "c"}, {"name": "d", "depends_on": ["c"]}]}');
 SELECT taskq_define_workflow('{"name": "stops", "version": "1", "queue": "wf", "on_failure": "stop", "steps": [
@@ -149,7 +148,7 @@ SELECT * FROM wf.state(:w);
 SELECT wf.work() FROM generate_series(1, 3);
 SELECT * FROM wf.states(:w);
 SELECT * FROM wf.state(:w);
--- and again, once somebody says so
+-- and again, after a retry by hand
 SELECT taskq_retry(task_id) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a';
 SELECT * FROM wf.state(:w);
 SELECT wf.work() FROM generate_series(1, 3);
@@ -165,7 +164,7 @@ SELECT taskq_start_workflow('stops') AS w \gset
 SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('wf');
 SELECT * FROM wf.states(:w);
 SELECT * FROM wf.state(:w);
--- what was cancelled comes back with the one that failed
+-- what was cancelled comes back with the step that failed
 SELECT taskq_retry(task_id) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a';
 SELECT * FROM wf.states(:w);
 SELECT wf.work() FROM generate_series(1, 5);

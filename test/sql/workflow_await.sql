@@ -4,13 +4,13 @@
 SET client_min_messages = warning;
 SELECT taskq_create_queue('wa'), taskq_create_queue('wa other');
 CREATE SCHEMA wa;
--- results too large to stand in the row, and not to be made smaller
+-- results that are too large for the row, and do not compress
 CREATE FUNCTION wa.noise(n int) RETURNS jsonb LANGUAGE sql AS $$ SELECT to_jsonb(string_agg(md5(i::text), '')) FROM generate_series(1, n) i $$;
 SELECT taskq_define_workflow('{"name": "wa two", "version": "1", "queue": "wa", "steps": [{"name": "a", "max_attempts": 1}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_define_workflow('{"name": "wa one", "version": "1", "queue": "wa", "steps": [{"name": "a"}]}');
 SELECT taskq_define_workflow('{"name": "wa split", "version": "1", "queue": "wa", "steps": [{"name": "a"}, {"name": "b", "queue": "wa other", "depends_on": ["a"]}]}');
 \set VERBOSITY sqlstate
--- what has ended already
+-- instances that have ended already
 SELECT taskq_start_workflow('wa two', wa.noise(1000)) AS done \gset
 SELECT step, taskq_complete(task_id, token, '1') FROM taskq_claim('wa');
 SELECT step, taskq_complete(task_id, token, '{"answer": 42}') FROM taskq_claim('wa');
@@ -31,7 +31,7 @@ CALL taskq_await_workflow(:cancelled, '10 s');
 SELECT taskq_start_workflow('wa one') AS resolved \gset
 SELECT taskq_resolve(task_id, '"by hand"') FROM taskq.workflow_steps WHERE workflow_id = :resolved;
 CALL taskq_await_workflow(:resolved, '10 s');
--- time is up: the state that it is in then, and no result
+-- the time is up: the current state, and no result
 SELECT taskq_start_workflow('wa two', run_at => now() + interval '1 h') AS later \gset
 CALL taskq_await_workflow(:later, '0');
 CALL taskq_await_workflow(:later, '20 ms');
@@ -39,12 +39,12 @@ SELECT taskq_start_workflow('wa two') AS runs \gset
 CALL taskq_await_workflow(:runs, '20 ms');
 SELECT taskq_hold(task_id) FROM taskq.workflow_steps WHERE workflow_id = :runs AND step = 'a';
 CALL taskq_await_workflow(:runs, '0');
--- one that goes on again has not ended
+-- an instance that resumes has not ended
 SELECT taskq_retry(task_id) FROM taskq.workflow_steps WHERE workflow_id = :failed AND step = 'a';
 CALL taskq_await_workflow(:failed, '0');
--- INOUT arguments are given back anew
+-- INOUT arguments return the same values
 CALL taskq_await_workflow(:runs, '0', 'done', '{}');
--- who is there, and who is not
+-- an instance that exists, and one that does not
 CALL taskq_await_workflow(0);
 CALL taskq_await_workflow(NULL);
 CALL taskq_await_workflow(:runs, '-1 s');
@@ -58,7 +58,7 @@ CALL taskq_await_workflow(:done);
 ROLLBACK;
 SELECT t.code(format('CALL taskq_await_workflow(%s)', :done));
 SELECT 1 AS first \; CALL taskq_await_workflow(:done);
--- a procedure that calls it can go on
+-- a procedure that calls it can continue
 CREATE PROCEDURE wa.both(a bigint, b bigint) LANGUAGE plpgsql AS $$
 DECLARE
     s text;
@@ -82,17 +82,17 @@ SET default_transaction_read_only = on;
 CALL taskq_await_workflow(:runs, '20 ms');
 RESET default_transaction_read_only;
 RESET default_transaction_isolation;
--- the result is for those who may read all of its queues; and for who started it
+-- the result is for roles that may read all of its queues; and for the role that started it
 CREATE ROLE regress_taskq_wa_starter;
 CREATE ROLE regress_taskq_wa_submitter;
 CREATE ROLE regress_taskq_wa_reader;
 CREATE ROLE regress_taskq_wa_half;
 CREATE ROLE regress_taskq_wa_worker;
-CREATE ROLE regress_taskq_wa_nobody;
+CREATE ROLE regress_taskq_wa_absent;
 CREATE ROLE regress_taskq_wa_monitor IN ROLE pg_monitor;
 SELECT taskq_create_queue('wa elsewhere');
 SELECT count(taskq_grant(q, 'regress_taskq_wa_' || role, rights)) FROM (VALUES ('wa', 'starter', '{submit}'::text[]), ('wa other', 'starter', '{submit}'), ('wa', 'submitter', '{submit}'), ('wa other', 'submitter', '{submit}'),
-  ('wa', 'reader', '{read}'), ('wa other', 'reader', '{read}'), ('wa', 'half', '{read}'), ('wa', 'worker', '{work}'), ('wa elsewhere', 'worker', '{read}'), ('wa elsewhere', 'nobody', '{read}')) v (q, role, rights);
+  ('wa', 'reader', '{read}'), ('wa other', 'reader', '{read}'), ('wa', 'half', '{read}'), ('wa', 'worker', '{work}'), ('wa elsewhere', 'worker', '{read}'), ('wa elsewhere', 'absent', '{read}')) v (q, role, rights);
 SET ROLE regress_taskq_wa_starter;
 SELECT taskq_start_workflow('wa split', priority => 9) AS mine \gset
 CALL taskq_await_workflow(:mine, '0');
@@ -110,13 +110,13 @@ SET ROLE regress_taskq_wa_half;
 CALL taskq_await_workflow(:mine);
 SET ROLE regress_taskq_wa_worker;
 CALL taskq_await_workflow(:mine);
-SET ROLE regress_taskq_wa_nobody;
+SET ROLE regress_taskq_wa_absent;
 CALL taskq_await_workflow(:mine);
 CALL taskq_await_workflow(0);
 SET ROLE regress_taskq_wa_monitor;
 CALL taskq_await_workflow(:mine);
 RESET ROLE;
--- who may not submit to one of its queues any more has not started it
+-- a role that may no longer submit to one of its queues counts as not having started it
 SELECT taskq_revoke('wa other', 'regress_taskq_wa_starter', '{submit}');
 SET ROLE regress_taskq_wa_starter;
 CALL taskq_await_workflow(:mine);
@@ -132,7 +132,7 @@ DO $$
 DECLARE
     r text;
 BEGIN
-    FOREACH r IN ARRAY ARRAY['starter', 'submitter', 'reader', 'half', 'worker', 'nobody', 'monitor'] LOOP
+    FOREACH r IN ARRAY ARRAY['starter', 'submitter', 'reader', 'half', 'worker', 'absent', 'monitor'] LOOP
         EXECUTE format('DROP OWNED BY regress_taskq_wa_%s; DROP ROLE regress_taskq_wa_%s', r, r);
     END LOOP;
 END $$;

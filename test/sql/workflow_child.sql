@@ -1,4 +1,4 @@
--- Workflows that wait for others.
+-- Workflows that wait for other workflows.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wc;
@@ -20,7 +20,7 @@ CREATE FUNCTION wc.seen(wf bigint) RETURNS text LANGUAGE sql AS
 $$ SELECT (SELECT w.name || ' ' || w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf)
      || string_agg(s.step || ' ' || coalesce(s.state, '-') || coalesce(' (' || s.reason || ')', ''), ', ' ORDER BY s.step COLLATE "C")
      FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
--- an instance and all that it has started, in the order in which they began
+-- an instance and all that it has started, in the order of their starts
 CREATE FUNCTION wc.all(wf bigint) RETURNS SETOF text LANGUAGE sql AS $$
 WITH RECURSIVE r AS (SELECT workflow_id FROM taskq.workflows WHERE workflow_id = wf
   UNION ALL SELECT w.workflow_id FROM r JOIN taskq.workflows w ON w.parent_workflow_id = r.workflow_id)
@@ -36,7 +36,7 @@ SELECT taskq_define_workflow('{"name": "outer", "version": "1", "queue": "wc", "
   {"name": "first"},
   {"name": "sub", "type": "workflow", "depends_on": ["first"], "workflow": {"name": "inner", "input": {"n": {"$": "$.results.first.n"}, "of": {"$": "$.input.name"}}}},
   {"name": "last", "depends_on": ["sub"]}]}');
--- the way there and back
+-- start and end
 SELECT taskq_start_workflow('outer', '{"name": "x"}', correlation_id => 'c1', priority => 3) AS w \gset
 SELECT wc.work('{"n": 7}');
 SELECT * FROM wc.all(:w);
@@ -46,7 +46,7 @@ SELECT wc.work('"inner result"');
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
 SELECT * FROM wc.all(:w);
--- a failure inside is one outside; what is put right there goes on here
+-- a failure inside is one outside; a repair there resumes the outer instance
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT wc.fail();
@@ -57,21 +57,21 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work(), wc.work();
 SELECT wc.work();
 SELECT * FROM wc.all(:w);
--- or the step is tried again: another instance
+-- or the step is retried: another instance
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT wc.fail();
 SELECT wc.child(:w) AS old \gset
 SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
--- that of before goes on no more
+-- the former instance no longer continues
 SELECT t.said(format('SELECT taskq_resolve(%s)', wc.task(:old, 'one')));
 SELECT wc.work(), wc.work();
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
 SELECT wc.work(), wc.work();
 SELECT * FROM wc.all(:w);
--- resolved inside to its end, and outside by hand: nothing inside goes on then
+-- resolved inside to its end, and outside by hand: nothing inside continues then
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_resolve(wc.task(wc.child(:w), 'one')), taskq_resolve(wc.task(wc.child(:w), 'two'), '"by hand"');
@@ -88,7 +88,7 @@ SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
--- cancels: of the whole, of the inner one, of the step
+-- cancellations: of the whole, of the inner one, of the step
 SELECT taskq_cancel_workflow(:w, 'enough');
 SELECT * FROM wc.all(:w);
 SELECT t.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
@@ -108,7 +108,7 @@ SELECT taskq_cancel_workflow(:w);
 SELECT * FROM wc.all(:w);
 SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
--- one whose outer one is cancelled is not brought back
+-- an instance whose outer one is cancelled is not brought back
 SELECT taskq_define_workflow('{"name": "pair", "version": "1", "queue": "wc", "steps": [
   {"name": "a", "priority": 9}, {"name": "sub", "type": "workflow", "workflow": {"name": "inner"}}]}');
 SELECT taskq_start_workflow('pair') AS w \gset
@@ -120,7 +120,7 @@ SELECT t.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
 SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
 
--- what keeps it from being started: the step is dead of it
+-- what prevents its start: the step is dead because of it
 SELECT taskq_define_workflow('{"name": "keyed", "version": "1", "queue": "wc", "identity": "key", "steps": [{"name": "one"}]}');
 SELECT taskq_define_workflow(format('{"name": "wrong", "version": %s, "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": %s}]}', to_json(v::text), w)::jsonb)
   FROM unnest(ARRAY['{"name": "nowhere"}', '{"name": "inner", "input": {"n": "x"}}', '{"name": "inner", "input": {"$": "$.input.a.b[9999999999]"}}', '{"name": "inner", "version": "9"}',
@@ -129,19 +129,19 @@ SELECT taskq_define_workflow(format('{"name": "wrong", "version": %s, "queue": "
 SELECT v, wc.seen(w), regexp_replace(errors -> 0 ->> 'error', '\d\d+', 'ID') AS error
   FROM generate_series(1, 10) v, LATERAL (SELECT taskq_start_workflow('wrong', '{"n": 5, "e": ""}', version => v::text) OFFSET 0) s (w), taskq_get(wc.task(w, 'sub'));
 SELECT wc.work(), wc.work();
--- nested, but not for ever
+-- nested, but only to a limit
 SELECT taskq_define_workflow('{"name": "self", "version": "1", "queue": "wc", "steps": [{"name": "again", "type": "workflow", "workflow": {"name": "self"}}]}');
 SELECT taskq_start_workflow('self') AS w \gset
 SELECT count(*), min(s) AS state, max(s) FROM wc.all(:w) s;
 SELECT DISTINCT regexp_replace(g.errors -> 0 ->> 'error', 'workflow \d+', 'workflow ID') FROM taskq.workflows w, taskq.workflow_steps s, taskq_get(s.task_id) g
  WHERE w.name = 'self' AND s.workflow_id = w.workflow_id ORDER BY 1;
--- an empty one has ended when it begins
+-- an empty instance has ended when it begins
 SELECT taskq_define_workflow('{"name": "empty", "version": "1", "steps": []}'), taskq_define_workflow('{"name": "around", "version": "1", "queue": "wc", "steps": [
   {"name": "sub", "type": "workflow", "workflow": {"name": "empty"}}, {"name": "then", "depends_on": ["sub"]}]}');
 SELECT taskq_start_workflow('around') AS w \gset
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
--- on_failure stop: what has begun ends, and the instance inside has
+-- on_failure stop: running steps end, and the inner instance has ended
 SELECT taskq_define_workflow('{"name": "stop", "version": "1", "queue": "wc", "on_failure": "stop", "steps": [
   {"name": "a"}, {"name": "sub", "type": "workflow", "workflow": {"name": "inner", "input": {"n": 1}}}, {"name": "z", "depends_on": ["sub"]}]}');
 SELECT taskq_start_workflow('stop') AS w \gset
@@ -154,7 +154,7 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work();
 SELECT wc.seen(:w);
 
--- the right to submit is that of who started the outer one, whoever works
+-- the right to submit is that of the role that started the outer instance, whichever role works
 CREATE ROLE wc_starter;
 CREATE ROLE wc_worker;
 SELECT taskq_create_queue('wc2'), taskq_grant('wc', 'wc_starter', '{submit,read}'), taskq_grant('wc', 'wc_worker', '{work,read}');
@@ -177,7 +177,7 @@ RESET ROLE;
 SELECT wc.seen(:w);
 SELECT submitted_by FROM taskq.tasks WHERE queue = 'wc2';
 
--- an identity that is kept for a while is taken when that is over
+-- an identity that is kept for some time stays taken until that is over
 SELECT taskq_define_workflow('{"name": "kept", "version": "1", "queue": "wc", "identity": "key", "identity_window": "1 hour", "steps": [{"name": "one"}]}'),
        taskq_define_workflow('{"name": "keeps", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "kept", "key": "k"}}]}');
 SELECT taskq_start_workflow('keeps') AS w \gset
@@ -188,7 +188,7 @@ SELECT taskq_start_workflow('keeps') AS x \gset
 SELECT wc.seen(:w), wc.seen(:v), wc.seen(:x), wc.seen(wc.child(:x)) AS inside;
 SELECT wc.work();
 
--- what runs inside is asked to stop when the step is declared done; a list
+-- running steps inside are asked to stop when the step is declared done; a list
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT task_id AS t, token AS k, step FROM taskq_claim('wc') \gset
@@ -199,7 +199,7 @@ SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
 
--- nor does it go on inside of one that is poison; tried again, it begins anew
+-- nor does it continue inside a poison step; retried, it starts again
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_poison(wc.task(:w, 'sub'));
@@ -208,8 +208,8 @@ SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work(), wc.work();
 
--- one in whose place there is another does not go on: beside that, when it has
--- failed, too, when the outer one was cancelled, or its step; nor by a list
+-- an instance that was replaced by another does not continue: after a failure of its own, too,
+-- after the outer instance or its step was cancelled; nor by a list
 CREATE FUNCTION wc.replaced() RETURNS TABLE (o bigint, i bigint) LANGUAGE plpgsql AS $$
 BEGIN
     o := taskq_start_workflow('outer');
@@ -238,7 +238,7 @@ SELECT o AS w, i FROM wc.replaced() \gset
 SELECT taskq_cancel_workflow(:w);
 SELECT * FROM wc.back(:i);
 SELECT * FROM wc.all(:w);
--- nor one whose step was declared done, or inside of what does not go on
+-- nor an instance whose step was declared done, or inside one that does not continue
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}'), wc.fail();
 SELECT taskq_resolve(wc.task(:w, 'sub'), '"by hand"');
@@ -253,7 +253,7 @@ SELECT * FROM wc.back(:i);
 SELECT * FROM taskq_check();
 SELECT taskq_cancel_workflow(:w);
 
--- one that is inside begins not before what is around it
+-- an inner instance does not begin before the outer one
 SELECT taskq_start_workflow('wrapped', run_at => now() + interval '1 h') AS w \gset
 SELECT taskq_define_workflow('{"name": "at once", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "inner"}}]}');
 SELECT taskq_start_workflow('at once', '{"n": 1}', run_at => now() + interval '1 h') AS v \gset
@@ -270,7 +270,7 @@ SELECT wc.work(), wc.work(to_jsonb(repeat('x', 300)));
 SELECT * FROM wc.all(:w);
 SELECT regexp_replace(errors -> 0 ->> 'error', '\d+', 'ID') FROM taskq_get(wc.task(:w, 'sub'));
 
--- the input is a payload, and as large as all queues allow whose steps have no other one
+-- the input is a payload, and as large as all queues allow whose steps have no payload of their own
 SELECT taskq_create_queue('wc wide', '{"max_payload": 4000000}');
 SELECT taskq_define_workflow('{"name": "wc small", "version": "1", "queue": "wc", "steps": [{"name": "a"}, {"name": "b", "queue": "wc tiny", "depends_on": ["a"]}]}'),
        taskq_define_workflow('{"name": "wc picked", "version": "1", "queue": "wc wide", "steps": [{"name": "a"}, {"name": "b", "queue": "wc tiny", "depends_on": ["a"], "payload": {"n": {"$": "$.input.n"}}}, {"name": "go", "type": "signal", "queue": "wc tiny", "depends_on": ["b"], "signal": {"name": "go"}}]}'),
@@ -283,7 +283,7 @@ SELECT wc.seen(:w);
 SELECT errors -> 0 ->> 'error' FROM taskq_get(wc.task(:w, 'sub'));
 SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name IN ('wc small', 'wc picked', 'wc unread') AND finished_at IS NULL;
 
--- nobody has the rights of a role that was dropped
+-- no role has the rights of a role that was dropped
 CREATE ROLE wc_gone;
 SELECT taskq_grant('wc', 'wc_gone', '{submit}');
 SET ROLE wc_gone;
@@ -295,7 +295,7 @@ SELECT wc.work('{"n": 1}');
 SELECT wc.seen(:w);
 SELECT errors -> 0 ->> 'error' FROM taskq_get(wc.task(:w, 'sub'));
 
--- a queue that there is not, and that is not made
+-- a queue that does not exist, and is not created
 SELECT taskq_define_workflow('{"name": "nowhere", "version": "1", "queue": "wc3", "steps": [{"name": "one"}]}'),
        taskq_define_workflow('{"name": "lost", "version": "1", "queue": "wc", "steps": [{"name": "a"}, {"name": "sub", "depends_on": ["a"], "type": "workflow", "workflow": {"name": "nowhere"}}]}');
 SET taskq.auto_create_queues = off;

@@ -1,8 +1,8 @@
--- What workflows have done is taken back.
+-- Compensation: what workflows have done is undone.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA undo;
--- what a worker is told; the result says whose it is
+-- what a worker is given; the result names its step
 CREATE FUNCTION undo.work(result jsonb DEFAULT NULL, queue text DEFAULT 'undo') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -31,7 +31,7 @@ SELECT taskq_define_workflow('{"name": "undo trip", "version": "1", "queue": "un
   {"name": "pay", "depends_on": ["hotel", "note"], "compensate": {"handler": "pay back"}},
   {"name": "send", "depends_on": ["pay"]}]}');
 
--- nothing fails, nothing is taken back
+-- nothing fails, nothing is compensated
 SELECT taskq_start_workflow('undo trip', '{"n": 1}') AS w \gset
 SELECT undo.work() FROM generate_series(1, 5);
 SELECT undo.seen(:w);
@@ -56,12 +56,12 @@ SELECT undo.work('3'), undo.work(), undo.work(NULL, 'undo2');
 SELECT undo.seen(:w);
 SELECT step, state, result FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY finished_at, step;
 SELECT state, result FROM taskq_workflow(:w), jsonb_to_record(taskq_workflow) AS (state text, result jsonb);
--- nothing had been done
+-- nothing was done
 SELECT taskq_start_workflow('undo trip') AS w \gset
 SELECT undo.fail();
 SELECT undo.seen(:w);
 
--- what runs, or will be tried again, is let end first; what has not begun is cancelled
+-- running steps, and steps that will be retried, may end first; what has not begun is cancelled
 SELECT taskq_define_workflow('{"name": "undo wide", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
   {"name": "a", "compensate": {"handler": "undo"}}, {"name": "b", "compensate": {"handler": "undo"}}, {"name": "c", "compensate": {"handler": "undo"}, "retry": "fixed", "retry_base": "0.001 s"},
   {"name": "d", "compensate": {"handler": "undo"}},
@@ -82,7 +82,7 @@ SELECT undo.work(), undo.work();
 SELECT undo.work(), undo.work();
 SELECT undo.seen(:w);
 
--- a compensation is tried again as its queue says; one that dies ends it
+-- a compensation is retried as its queue says; one that dies ends the instance
 SELECT taskq_alter_queue('undo', '{"retry": "fixed", "retry_base": "0.001 s", "max_attempts": 3}');
 SELECT taskq_start_workflow('undo trip', '{"n": 3}') AS w \gset
 SELECT undo.work(), undo.work(), undo.work(), undo.work();
@@ -96,11 +96,11 @@ SELECT undo.fail(retryable => true);
 SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(NULL, 'undo2');
 SELECT state FROM taskq_get(undo.task(:w, 'compensate:pay'));
--- no step can be brought back, and nothing be cancelled any more
+-- no step can be retried, and nothing can be cancelled now
 SELECT s, t.said(format('SELECT taskq_retry(%s)', undo.task(:w, s))), t.said(format('SELECT taskq_resolve(%s)', undo.task(:w, s)))
   FROM unnest(ARRAY['send', 'pay']) s;
 SELECT t.said(format('SELECT taskq_cancel_workflow(%s)', :w));
--- the compensation can, and the rest follows
+-- the compensation can be retried, and the others follow
 SELECT taskq_retry(undo.task(:w, 'compensate:pay'));
 SELECT undo.seen(:w);
 SELECT s, t.said(format('SELECT taskq_retry(%s)', undo.task(:w, s))), t.said(format('SELECT taskq_resolve(%s)', undo.task(:w, s)))
@@ -121,7 +121,7 @@ SELECT taskq_resolve(undo.task(:w, 'compensate:flight'));
 SELECT undo.seen(:w);
 SELECT t.said(format('SELECT taskq_retry(%s)', undo.task(:w, 'send')));
 
--- while something goes on, what has failed is brought back as elsewhere
+-- while a step is live, a failed step can be retried as usual
 SELECT taskq_start_workflow('undo wide') AS w \gset
 TRUNCATE undo.held;
 INSERT INTO undo.held SELECT * FROM taskq_claim('undo', max_tasks => 2);
@@ -132,28 +132,29 @@ SELECT undo.seen(:w);
 SELECT undo.complete('b');
 SELECT undo.work(), undo.work(), undo.work(), undo.work();
 SELECT undo.seen(:w);
--- a step that was resolved by hand is taken back, too, with the result that was given
+-- a step that was resolved by hand is compensated, too, with the given result
 SELECT taskq_start_workflow('undo trip') AS w \gset
 SELECT undo.work();
 SELECT taskq_resolve(undo.task(:w, 'hotel'), '{"room": "by hand"}');
 SELECT undo.work(), undo.work(), undo.fail();
 SELECT undo.work(), undo.work(NULL, 'undo2'), undo.work();
 SELECT undo.seen(:w);
--- a step that is cancelled is a failure like another one
+-- a cancelled step is a failure like another one
 SELECT taskq_start_workflow('undo trip') AS w \gset
 SELECT undo.work();
 SELECT taskq_cancel(undo.task(:w, 'hotel'));
 SELECT undo.seen(:w);
 SELECT undo.work();
 SELECT undo.seen(:w);
--- an instance that is cancelled is not taken back
+-- a cancelled instance is not compensated
 SELECT taskq_start_workflow('undo trip') AS w \gset
 SELECT undo.work();
 SELECT taskq_cancel_workflow(:w);
 SELECT undo.seen(:w);
 SELECT undo.work();
 
--- members of a batch each by themselves; of those that died nothing; a condition that was not true has done nothing
+-- each member of a batch is compensated; dead members are not; a step whose condition was not true
+-- has done nothing
 SELECT taskq_define_workflow('{"name": "undo parts", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
   {"name": "b", "type": "batch", "failure_strategy": "continue_on_failure", "compensate": {"handler": "undo batch"}},
   {"name": "m", "type": "batch_worker", "depends_on": ["b"], "compensate": {"handler": "undo member"}},
@@ -168,7 +169,7 @@ SELECT undo.seen(:w);
 SELECT undo.work() FROM generate_series(1, 5);
 SELECT undo.seen(:w);
 SELECT count(*), count(*) FILTER (WHERE line ~ '^  c1_[13]\[') FROM unnest(string_to_array(taskq_workflow_graph(:w, 'mermaid'), E'\n')) line WHERE line ~ '^  c\d';
--- steps that came by a decision; those that did not come are not there
+-- steps that a decision has created; those that it has not created do not exist
 SELECT taskq_define_workflow('{"name": "undo chosen", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
   {"name": "d", "type": "decision", "branches": [{"steps": ["x", "y"]}], "compensate": {"handler": "undo"}},
   {"name": "x", "depends_on": ["d"], "compensate": {"handler": "undo"}},
@@ -180,7 +181,7 @@ SELECT taskq_start_workflow('undo chosen') AS w \gset
 SELECT undo.work(), undo.fail();
 SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(), undo.work();
--- a decision that ends when something has failed chooses nothing that begins
+-- a decision that ends after a failure chooses nothing that begins
 SELECT taskq_start_workflow('undo chosen') AS w \gset
 SELECT undo.work();
 TRUNCATE undo.held;
@@ -189,7 +190,7 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM undo.held WHERE step = '
 SELECT taskq_complete(task_id, token, '{"create": ["w1"]}') FROM undo.held WHERE step = 'w';
 SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(), undo.work();
--- what no worker does can be taken back by one
+-- a worker can compensate a step that no worker does
 SELECT taskq_define_workflow('{"name": "undo inner", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
   {"name": "i1", "compensate": {"handler": "undo i1"}}, {"name": "i2", "depends_on": ["i1"]}]}');
 SELECT taskq_define_workflow('{"name": "undo outer", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
@@ -200,7 +201,7 @@ SELECT taskq_define_workflow('{"name": "undo outer", "version": "1", "queue": "u
 SELECT taskq_start_workflow('undo outer', '{"n": 5}') AS w \gset
 SELECT taskq_signal(:w, 'go', '{"who": "me"}');
 SELECT undo.work(), undo.work('"inner result"');
--- the one inside is taken back before its step fails
+-- the inner instance is compensated before its step fails
 SELECT undo.work(), undo.fail();
 SELECT undo.seen(:w);
 SELECT undo.seen(max(workflow_id)) FROM taskq.workflows WHERE parent_workflow_id = :w;
@@ -209,7 +210,7 @@ SELECT undo.seen(max(workflow_id)) FROM taskq.workflows WHERE parent_workflow_id
 SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(), undo.work();
 SELECT undo.seen(:w);
--- a compensation that has died inside, and is tried again, while what is around it is taken back
+-- a compensation inside that has died, and is retried while the outer instance is compensated
 SELECT taskq_start_workflow('undo outer', '{"n": 6}') AS w \gset
 SELECT taskq_signal(:w, 'go');
 SELECT undo.work(), undo.fail(), undo.fail();

@@ -1,4 +1,4 @@
--- Workflows: steps with continue_on_failure, whose children run although they are dead.
+-- Workflows: steps with continue_on_failure, whose children run even if the step is dead.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wc;
@@ -18,7 +18,7 @@ CREATE FUNCTION wc.define(definition jsonb) RETURNS void LANGUAGE sql AS
 $$ SELECT taskq_define_workflow(definition || '{"version": "1", "queue": "wc"}') $$;
 CREATE FUNCTION wc.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name $$;
--- the next steps end: well, or those that are named not
+-- the next steps end: successfully, or not if they are named
 CREATE FUNCTION wc.work(VARIADIC failing text[] DEFAULT '{}') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -46,10 +46,10 @@ SELECT * FROM taskq_validate_workflow('{"name": "w", "version": "1", "steps": [{
   {"name": "c", "type": "batch", "continue_on_failure": true}, {"name": "d", "type": "batch_worker", "depends_on": ["c"], "continue_on_failure": true},
   {"name": "e", "type": "batch", "continue_on_failure": false}, {"name": "f", "type": "timer", "timer": {"after": "1 s"}, "continue_on_failure": true}]}');
 
--- what depends on it is told its error, and runs; the instance ends in error
-SELECT wc.define('{"name": "wc goes on", "steps": [{"name": "a", "continue_on_failure": true}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["a"], "when": "exists($.results.a.error)"},
+-- a dependent step gets its error, and runs; the instance ends in error
+SELECT wc.define('{"name": "wc continues", "steps": [{"name": "a", "continue_on_failure": true}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["a"], "when": "exists($.results.a.error)"},
   {"name": "d", "depends_on": ["a"], "when": "!exists($.results.a.error)"}, {"name": "e", "depends_on": ["b", "c", "d"], "payload": {"was": {"$": "$.results.a"}}}]}');
-SELECT taskq_start_workflow('wc goes on') AS w \gset
+SELECT taskq_start_workflow('wc continues') AS w \gset
 SELECT wc.work('a'), wc.seen(:w);
 SELECT wc.work(), wc.seen(:w);
 SELECT payload FROM taskq_get(wc.task(:w, 'e'));
@@ -61,27 +61,28 @@ SELECT * FROM taskq_check();
 SELECT wc.work(), wc.seen(:w), (SELECT reason FROM taskq.workflows WHERE workflow_id = :w);
 SELECT regexp_replace(taskq_workflow(:w) ->> 'verdict', '\d+', 'N', 'g'), regexp_replace(taskq_workflow(:w) ->> 'next', '\d+', 'N', 'g');
 SELECT regexp_replace(regexp_replace(text, 'since [^(,]*', 'since TIME ', 'g'), '\d+', 'N', 'g') FROM taskq_explain(wc.task(:w, 'a')) text;
--- it is not tried again, since others have begun; declared done, it is no failure any more
+-- it cannot be retried, since other steps have begun; declared done, it no longer counts as a
+-- failure
 SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(:w, 'a'))), wc.seen(:w);
 SELECT taskq_resolve(wc.task(:w, 'a')), wc.seen(:w);
--- tried again before they have: they wait again
-SELECT taskq_start_workflow('wc goes on') AS w \gset
+-- retried before they have begun: they wait again
+SELECT taskq_start_workflow('wc continues') AS w \gset
 SELECT wc.work('a'), wc.said(format('SELECT taskq_retry(%s)', wc.task(:w, 'a'))), wc.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wc.work('a'), taskq_resolve(wc.task(:w, 'a'), '1'), wc.seen(:w);
 SELECT wc.work(), wc.work(), wc.seen(:w);
 SELECT * FROM taskq_check();
--- cancelled it is no other than any step
-SELECT taskq_start_workflow('wc goes on') AS w \gset
+-- cancelled it is like any step
+SELECT taskq_start_workflow('wc continues') AS w \gset
 SELECT taskq_cancel(wc.task(:w, 'a')), wc.seen(:w);
 SELECT taskq_retry(wc.task(:w, 'a')), wc.work(), wc.work(), wc.work(), wc.seen(:w);
--- an error that is too large for its row
-SELECT taskq_start_workflow('wc goes on') AS w \gset
+-- an error that is too large for the row
+SELECT taskq_start_workflow('wc continues') AS w \gset
 SELECT taskq_fail(task_id, token, repeat('long ', 1000), false) FROM taskq_claim('wc');
 SELECT step, length(dependency_results -> 'a' ->> 'error') > 1000 AS long, taskq_complete(task_id, token) FROM taskq_claim('wc', max_tasks => 9) ORDER BY 1;
 SELECT wc.work(), wc.seen(:w);
 
--- the last one; several, with a join that others hold up
+-- the last step; several, with a join that other steps hold up
 SELECT wc.define('{"name": "wc several", "steps": [{"name": "a", "continue_on_failure": true}, {"name": "b", "continue_on_failure": true}, {"name": "c"},
   {"name": "j", "depends_on": ["a", "b", "c"]}, {"name": "z", "depends_on": ["j"], "continue_on_failure": true}]}');
 SELECT taskq_start_workflow('wc several') AS w \gset
@@ -110,7 +111,7 @@ SELECT wc.work(), (SELECT concat_ws(' ', state, reason) FROM taskq.workflows WHE
 SELECT step, taskq_complete(task_id, token) FROM taskq_claim('wc');
 SELECT (SELECT concat_ws(' ', state, reason) FROM taskq.workflows WHERE workflow_id = :w);
 
--- steps that no worker does, and those that end as they begin
+-- steps that no worker does, and those that end when they begin
 SELECT wc.define('{"name": "wc inner", "steps": [{"name": "i"}]}');
 SELECT wc.define('{"name": "wc waits", "steps": [{"name": "w", "type": "workflow", "workflow": {"name": "wc inner"}, "continue_on_failure": true}, {"name": "p", "type": "approval", "signal": {"name": "ok"}, "continue_on_failure": true},
   {"name": "t", "type": "timer", "timer": {"after": {"$": "$.input.none"}}, "continue_on_failure": true}, {"name": "k", "depends_on": ["t"], "when": "$.input.n + 1", "continue_on_failure": true},
@@ -119,13 +120,13 @@ SELECT taskq_start_workflow('wc waits') AS w \gset
 SELECT wc.seen(:w), taskq_signal(:w, 'ok', '{"approved": false}'), wc.work('i');
 SELECT wc.seen(:w);
 SELECT * FROM taskq_check();
--- what has not begun is judged anew with what it depends on
+-- the condition of a step that has not begun is evaluated again with what it depends on
 SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(:w, 't'))), wc.seen(:w);
 SELECT regexp_replace(wc.work(), '\d+', 'N', 'g'), wc.seen(:w);
--- the instance inside goes on only before what follows has begun
+-- the inner instance continues only before the next steps have begun
 SELECT wc.said(format('SELECT taskq_retry(%s)', s.task_id)) FROM taskq.workflow_steps s WHERE s.step = 'i' AND s.workflow_id > :w ORDER BY s.workflow_id DESC LIMIT 1;
 
--- below a choice, which is taken back with them
+-- below a choice, and undone with it
 SELECT wc.define('{"name": "wc chosen", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"], "when": "$.input.n + 1", "continue_on_failure": true}, {"name": "y", "depends_on": ["x"]},
   {"name": "z", "type": "deferred", "depends_on": ["y"]}]}');
 SELECT taskq_start_workflow('wc chosen') AS w \gset

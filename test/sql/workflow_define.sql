@@ -1,5 +1,5 @@
--- Templates of workflows: what a definition may say, and what is wrong with
--- one, all of it at once and with its place.
+-- Templates of workflows: what a definition may contain, and the problems of an invalid one, all in
+-- one error and with their paths.
 \set VERBOSITY sqlstate
 SET client_min_messages = warning;
 SET search_path = public, taskq;
@@ -17,14 +17,14 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- a whole one
+-- a complete one
 SELECT taskq_define_workflow('{"name": "first", "version": "1",
   "description": "one after the other",
   "steps": [{"name": "a", "handler": "do_a", "config": {"x": 1}},
             {"name": "b", "depends_on": ["a"]},
             {"name": "c", "depends_on": ["a"]},
             {"name": "d", "depends_on": ["b", "c"]}]}');
--- once more, the same; then another one under the same version
+-- the same definition again; then another one under the same version
 SELECT taskq_define_workflow('{"version": "1", "name": "first",
   "description": "one after the other",
   "steps": [{"handler": "do_a", "name": "a", "config": {"x": 1}},
@@ -34,7 +34,7 @@ SELECT taskq_define_workflow('{"version": "1", "name": "first",
 SELECT pg_temp.said($$SELECT taskq_define_workflow('{"name": "first", "version": "1", "steps": []}')$$);
 SELECT taskq_define_workflow('{"name": "first", "version": "2", "steps": []}');
 
--- problems: all that are there
+-- problems: all are reported
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": []}');
 SELECT * FROM taskq_validate_workflow('[]');
 SELECT * FROM taskq_validate_workflow('{"name": 1, "version": "", "odd": 2, "identity": "none", "on_failure": "hope",
@@ -42,17 +42,17 @@ SELECT * FROM taskq_validate_workflow('{"name": 1, "version": "", "odd": 2, "ide
   "steps": [7, {}, {"name": "a", "type": "normal", "depends_on": "b", "priority": 1.5, "tags": "x", "when": "$$",
              "payload": {"p": {"$": "][" }}, "retryable": "no", "max_attempts": 0, "retry": "often", "odd": 1,
              "failure_strategy": "isolate", "branches": []},
-            {"name": "a", "depends_on": ["a", "a", "nobody", 3]}]}');
+            {"name": "a", "depends_on": ["a", "a", "absent", 3]}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": {"name": "a"}}');
 SELECT * FROM taskq_validate_workflow('{}');
--- all queues are none that a step can be in
+-- "all queues" is not a queue for a step
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "queue": "*", "steps": [{"name": "a", "queue": "*"}]}');
 
--- what is no interval, and what is one
+-- invalid intervals, and valid ones
 SELECT s, v.* FROM unnest(ARRAY['5', '1.5', '+5', '-1 s', '11 years', '1:30', '10 years', 'forever']) s
   LEFT JOIN LATERAL taskq_validate_workflow(jsonb_build_object('name', 'x', 'version', '1', 'steps', '[]'::jsonb, 'retention', s)) v ON true;
 
--- options of a step: each that is wrong
+-- options of a step: each invalid one
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "retry": "q", "retry_base": 5, "retry_cap": "5", "retry_list": [], "retry_jitter": 2,
   "lease": "0 s", "time_limit": 5, "on_worker_death": "z", "deadline_in": "soon"},
   {"name": "b", "retry": "fixed", "retry_base": "1 s", "lease": true, "time_limit": null, "deadline_in": "1 h"}]}');
@@ -69,12 +69,12 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a", "d"]}, {"name": "c", "depends_on": ["b"]},
   {"name": "d", "depends_on": ["c"]}, {"name": "e", "depends_on": ["d"]}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["a"]}]}');
--- each of them, once; what depends on itself; what hangs between two is in none
+-- each of them, once; a step that depends on itself; a step between two cycles is in none
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["b"]}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["c"]}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
   {"name": "root"}, {"name": "a", "depends_on": ["root", "a", "c"]}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b", "c", "d"]}, {"name": "d", "depends_on": ["c"]},
   {"name": "between", "depends_on": ["d"]}, {"name": "e", "depends_on": ["between", "f"]}, {"name": "f", "depends_on": ["e", "root"]}, {"name": "behind", "depends_on": ["f", "a"]}]}');
--- beside them, what else is wrong
+-- together with other problems
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["b"]}, {"name": "b", "depends_on": ["a"]},
   {"name": "choose", "type": "decision"}, {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]}, {"name": "both", "depends_on": ["left", "right"]}]}');
 -- one of ten thousand steps, five thousand of two, ten thousand of one
@@ -82,7 +82,7 @@ SELECT n, v.count, v.path, v.length FROM unnest(ARRAY[10000, 2, 1]) n, LATERAL (
     SELECT jsonb_build_object('name', 'x', 'version', '1', 'steps', jsonb_agg(jsonb_build_object('name', 's' || i,
         'depends_on', jsonb_build_array('s' || i - i % n + (i + 1) % n)) ORDER BY i)) FROM generate_series(0, 9999) i))) v;
 
--- decisions: what is below two branches waits to be made
+-- decisions: what is below two branches waits to be created
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
   {"name": "choose", "type": "decision"},
   {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]},
@@ -92,7 +92,7 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
   {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]},
   {"name": "both", "type": "deferred", "depends_on": ["left", "right"]}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "alone", "type": "decision"},
-  {"name": "other"}, {"name": "choose", "type": "decision", "branches": [{"steps": ["other", "nobody"], "if": 1}, {"when": "$$"}, 7]},
+  {"name": "other"}, {"name": "choose", "type": "decision", "branches": [{"steps": ["other", "absent"], "if": 1}, {"when": "$$"}, 7]},
   {"name": "below", "depends_on": ["choose"]}]}');
 -- batches
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "split", "type": "batch"},
@@ -103,7 +103,8 @@ SELECT path, problem FROM taskq_validate_workflow((SELECT jsonb_build_object('na
     jsonb_agg(jsonb_build_object('name', 'd' || i, 'type', CASE WHEN i < 22 THEN 'decision' ELSE 'standard' END,
         'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('d' || i - 1) END) ORDER BY i))
   FROM generate_series(1, 22) i));
--- as deep as the setting allows, with a warning before; what is defined stays, whatever the setting is later
+-- as deep as the setting allows, with a warning before; a stored definition stays, whatever the
+-- setting is later
 CREATE FUNCTION pg_temp.nested(depth integer) RETURNS jsonb LANGUAGE sql AS $$
 SELECT jsonb_build_object('name', 'nested', 'version', depth::text, 'steps', jsonb_agg(jsonb_build_object('name', 'd' || i,
         'type', CASE WHEN i <= depth THEN 'decision' ELSE 'standard' END, 'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE jsonb_build_array('d' || i - 1) END) ORDER BY i))
@@ -118,7 +119,7 @@ SELECT taskq_define_workflow(pg_temp.nested(20));
 SET taskq.warn_decision_nesting = 2;
 SELECT taskq_define_workflow(pg_temp.nested(2));
 SELECT * FROM taskq_validate_workflow(pg_temp.nested(3));
--- only of what is defined
+-- only of defined workflows
 SELECT pg_temp.said($$SELECT taskq_define_workflow(pg_temp.nested(3) || '{"odd": 1}')$$);
 SET taskq.max_decision_nesting = 3;
 SELECT * FROM taskq_validate_workflow(pg_temp.nested(3));
@@ -129,7 +130,7 @@ SET taskq.max_decision_nesting = 100;
 SELECT * FROM taskq_validate_workflow(pg_temp.nested(101));
 SET taskq.warn_decision_nesting = 0;
 SELECT taskq_define_workflow(pg_temp.nested(100));
--- deferred steps look at all the choices around them
+-- deferred steps consider all the choices around them
 SELECT taskq_define_workflow(pg_temp.nested(100) || jsonb_build_object('name', 'nested and joined', 'steps', (pg_temp.nested(100) -> 'steps') || '[{"name": "j", "type": "deferred", "depends_on": ["d101", "d1"]}]'));
 RESET taskq.max_decision_nesting;
 RESET taskq.warn_decision_nesting;
@@ -145,11 +146,11 @@ SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "versio
   FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"']) m;
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}')$$, m))
   FROM unnest(ARRAY['"publishes": []', '"stale_after": "1 h"']) m;
--- all of it, also beside what is wrong
+-- all problems, together with others
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "max_duration": "1 h", "stale_after": 1, "steps": [{"name": "a", "publishes": [], "stale_after": 1}, {"name": "b", "publishes": 1}]}');
 SELECT pg_temp.said($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "max_duration": "1 h", "stale_after": 1, "steps": [{"name": "a", "publishes": [], "stale_after": 1}]}')$$);
 SELECT pg_temp.said($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "max_duration": "1 h", "steps": [{"name": "a", "publishes": [], "odd": 1}]}')$$);
--- what takes a step back
+-- compensations
 SELECT m, f, string_agg(path || ' ' || problem, E'\n') AS problems
   FROM unnest(ARRAY['{"handler": "h"}', '{"handler": "h", "queue": "q", "config": [1]}', '{}', '[]', 'null', '"h"', '{"handler": "", "queue": "*", "retry": "fixed"}', '{"handler": 5, "queue": null}']) m,
     unnest(ARRAY['"compensate"', '"stop"', '"other"']) f,
@@ -193,14 +194,14 @@ SELECT * FROM taskq_validate_workflow((SELECT jsonb_build_object('name', 'large'
 
 -- undefining
 SELECT pg_temp.said(c) FROM unnest(ARRAY[
-  $$SELECT taskq_undefine_workflow('nobody')$$, $$SELECT taskq_undefine_workflow('first', version => '3')$$,
+  $$SELECT taskq_undefine_workflow('absent')$$, $$SELECT taskq_undefine_workflow('first', version => '3')$$,
   $$SELECT taskq_undefine_workflow(NULL)$$, $$SELECT taskq_undefine_workflow('first', version => '2')$$,
   $$SELECT taskq_undefine_workflow('first')$$, $$SELECT taskq_undefine_workflow('first')$$,
   $$SELECT taskq_define_workflow(NULL)$$, $$SELECT * FROM taskq_validate_workflow(NULL)$$,
   $$SELECT taskq_start_workflow('first')$$]) c;
 SELECT taskq_undefine_workflow('diamonds');
 
--- what is nested deeper than it may be now runs as it did
+-- a definition that is nested deeper than allowed now runs as before
 \c -
 \set VERBOSITY sqlstate
 SET client_min_messages = warning;

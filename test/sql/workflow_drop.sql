@@ -1,4 +1,4 @@
--- Workflows: a queue is dropped that has steps.
+-- Workflows: a queue with steps is dropped.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wd;
@@ -34,7 +34,7 @@ SELECT taskq_create_queue('stays'), taskq_create_queue('goes');
 SELECT taskq_define_workflow('{"name": "w", "version": "1", "queue": "stays", "steps": [{"name": "a", "queue": "goes"}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "queue": "goes", "depends_on": ["b"]}, {"name": "d"}]}');
 SELECT taskq_define_workflow('{"name": "halts", "version": "1", "queue": "stays", "on_failure": "stop", "steps": [{"name": "a", "queue": "goes"}, {"name": "d"}]}');
 
--- what has ended there stays, and is read by those after it
+-- steps that have ended there stay, and later steps can read them
 SELECT taskq_start_workflow('w') AS w \gset
 SELECT wd.work('goes');
 SELECT wd.said('SELECT taskq_drop_queue(''goes'')');
@@ -43,7 +43,7 @@ SELECT taskq_start_workflow('halts') AS s \gset
 SELECT taskq_start_workflow('w') AS running \gset
 SELECT count(*) FROM taskq_claim('goes', max_tasks => 4);
 SELECT task_id AS t, token AS k FROM taskq_get(wd.task(:running, 'a')) \gset
--- without force nothing happens; when it is taken back neither
+-- without force nothing happens; nor after a rollback
 SELECT wd.said('SELECT taskq_drop_queue(''goes'')');
 BEGIN;
 SELECT taskq_drop_queue('goes', true);
@@ -53,12 +53,12 @@ SELECT wd.seen(:w), wd.seen(:s), wd.seen(:running);
 SELECT taskq_drop_queue('goes', true);
 SELECT wd.seen(:w), wd.seen(:s), wd.seen(:running);
 SELECT message FROM taskq_timeline(workflow_id => :w) WHERE to_state = 'cancelled';
--- the claim is void, the instance goes on as far as it can, and is over then
+-- the claim is void, the instance continues as far as it can, and then ends
 SELECT wd.said(format('SELECT taskq_complete(%s, %s)', :t, :k));
 SELECT wd.work('stays'), wd.work('stays'), wd.work('stays'), wd.seen(:w), wd.seen(:running);
 SELECT state, steps_total, steps_done, steps_dead FROM taskq.workflows WHERE workflow_id > :before ORDER BY workflow_id;
 SELECT * FROM taskq_check();
--- steps without a queue: seen with their instance, and not to be managed
+-- steps without a queue: visible with their instance, and not to be managed
 SELECT c, wd.said(format(c, wd.task(:w, 'c'))) FROM unnest(ARRAY['SELECT taskq_retry(%s)', 'SELECT taskq_resolve(%s)', 'SELECT task_id FROM taskq_get(%s)', 'SELECT error_code FROM taskq_manage_many(''retry'', ARRAY[%s]::bigint[])',
   'SELECT taskq_ancestor_results(%s)', 'SELECT taskq_checkpoints(%s)', 'SELECT taskq_explain(%s)', 'SELECT count(*) > 0 FROM taskq_timeline(%s)']) c;
 SELECT step, result FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a';
@@ -72,7 +72,8 @@ SELECT taskq_start_workflow('halts') AS s2 \gset
 SELECT wd.work('goes'), wd.work('stays'), wd.seen(:s2);
 SELECT taskq_drop_queue('goes', true);
 SELECT wd.seen(:s2), wd.said(format('SELECT taskq_cancel_workflow(%s)', :w));
--- under stop what waits elsewhere is cancelled with it; a batch, a decision, a workflow inside
+-- under stop, waiting steps in other queues are cancelled with it; a batch, a decision, a workflow
+-- inside
 SELECT taskq_create_queue('goes');
 SELECT taskq_define_workflow('{"name": "under", "version": "1", "queue": "stays", "steps": [{"name": "i"}]}');
 SELECT taskq_define_workflow('{"name": "beyond", "version": "1", "queue": "goes", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "under"}}, {"name": "s", "type": "signal", "signal": {"name": "go"}},
@@ -80,10 +81,10 @@ SELECT taskq_define_workflow('{"name": "beyond", "version": "1", "queue": "goes"
 SELECT taskq_start_workflow('beyond') AS w \gset
 SELECT taskq_drop_queue('goes', true), wd.seen(:w);
 SELECT name, state FROM taskq.workflows WHERE name IN ('under', 'beyond') ORDER BY workflow_id;
--- steps that are made later make the queue again
+-- steps that are created later create the queue again
 SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM taskq_claim('stays');
 SELECT wd.seen(:w), wd.work('goes'), wd.seen(:w);
--- also where queues do not come by themselves: the instance was started with it
+-- also if queues are not created automatically: the instance was started with it
 SELECT taskq_create_queue('again');
 SELECT taskq_define_workflow('{"name": "chooses", "version": "1", "queue": "stays", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "queue": "again", "depends_on": ["d"]}]}');
 SELECT taskq_define_workflow('{"name": "undoes", "version": "1", "queue": "stays", "on_failure": "compensate", "steps": [
@@ -95,7 +96,7 @@ SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM taskq_claim('sta
 SELECT wd.seen(:w), wd.work('again'), wd.seen(:w), wd.said('SELECT taskq_submit(''nowhere'')');
 SELECT taskq_drop_queue('again', true);
 RESET taskq.auto_create_queues;
--- an instance that cannot go on holds nobody else up
+-- an instance that cannot continue holds up no other
 SELECT taskq_start_workflow('undoes') AS w \gset
 SELECT wd.work('stays'), taskq_drop_queue('again');
 SELECT taskq_submit('stays', '"other"', key => 'other') AS other \gset
@@ -119,12 +120,12 @@ SELECT wd.seen(:w);
 DROP TRIGGER refuse ON taskq.queue;
 CALL wd.until(wd.task(:w, 'b'), 'dead');
 SELECT wd.seen(:w), wd.work('again'), wd.seen(:w), taskq_drop_queue('again', true), taskq_cancel(:other);
--- what was there cannot be repaired
+-- the steps that it had cannot be repaired
 SELECT taskq_define_workflow('{"name": "loses", "version": "1", "queue": "stays", "steps": [{"name": "a"}, {"name": "b", "queue": "gone", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('loses') AS w \gset
 SELECT taskq_drop_queue('gone', true), wd.work('stays');
 SELECT wd.seen(:w), (SELECT jsonb_agg(regexp_replace(n, '\d+', 'N')) FROM jsonb_array_elements_text(taskq_workflow(:w) -> 'next') n) AS next;
--- what is kept goes with its instance
+-- kept rows are removed with their instance
 UPDATE taskq.workflow SET expires_at = now() WHERE finished_at IS NOT NULL AND workflow_id > :before;
 SELECT acted > 0 AS acted FROM taskq_run_reapers() WHERE reaper = 'workflows';
 SELECT (SELECT count(*) FROM taskq.workflow WHERE workflow_id > :before) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id > :before) AS steps;

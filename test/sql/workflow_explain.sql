@@ -1,5 +1,5 @@
 --
--- workflow_explain: why a step does not run, how an instance stands
+-- workflow_explain: why a step does not run, and the state of an instance
 --
 SET datestyle = 'iso';
 SELECT taskq_create_queue('we', '{"max_attempts": 1}'), taskq_create_queue('we other');
@@ -20,7 +20,7 @@ END
 $$;
 CREATE FUNCTION we.says(flow bigint, name text) RETURNS text LANGUAGE sql AS
 $$ SELECT we.plain(taskq_explain(task_id), flow) FROM taskq.workflow_steps WHERE workflow_id = flow AND step = name $$;
-CREATE FUNCTION we.outlook(flow bigint) RETURNS text LANGUAGE sql AS
+CREATE FUNCTION we.summary(flow bigint) RETURNS text LANGUAGE sql AS
 $$ SELECT we.plain(jsonb_pretty(jsonb_set(taskq_workflow(flow) - '{workflow_id,steps,edges,input,result,namespace,name,version}'::text[], '{blocked_by}',
      (SELECT coalesce(jsonb_agg(b - 'task_id'), '[]') FROM jsonb_array_elements(taskq_workflow(flow) -> 'blocked_by') b))), flow) $$;
 CREATE FUNCTION we.work(queue text DEFAULT 'we', result jsonb DEFAULT NULL) RETURNS text LANGUAGE sql AS
@@ -29,12 +29,12 @@ CREATE FUNCTION we.fail() RETURNS text LANGUAGE sql AS
 $$ SELECT step || taskq_fail(task_id, token, 'no', false)::text FROM taskq_claim('we') $$;
 \pset format unaligned
 \pset tuples_only
--- parents by name, those that have failed first, and how many more
+-- parents by name, those that have failed first, and the number of others
 SELECT taskq_define_workflow('{"name": "we join", "version": "1", "queue": "we", "steps": [{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "d"}, {"name": "e", "depends_on": ["a", "b", "c", "d"]}, {"name": "f", "depends_on": ["e"]}]}');
 SELECT taskq_start_workflow('we join') AS w \gset
 SELECT we.says(:w, 'e');
 SELECT we.says(:w, 'f');
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT count(*) FROM taskq_claim('we', max_tasks => 4);
 SELECT we.says(:w, 'e');
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE workflow_id = :w AND step IN ('a', 'b');
@@ -44,14 +44,14 @@ SELECT taskq_fail(task_id, token, 'no', false) FROM taskq.tasks WHERE workflow_i
 SELECT we.says(:w, 'e');
 SELECT we.says(:w, 'f');
 SELECT we.says(:w, 'd');
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE workflow_id = :w AND step = 'c';
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT taskq_retry(task_id) FROM taskq.tasks WHERE workflow_id = :w AND step = 'd';
 SELECT we.says(:w, 'e');
 SELECT we.work();
 SELECT we.says(:w, 'f');
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT we.work(), we.work();
 SELECT we.says(:w, 'f');
 SELECT x -> 'verdict', x -> 'percentage', x -> 'next' FROM taskq_workflow(:w) x;
@@ -59,8 +59,8 @@ SELECT we.says(taskq_start_workflow('we join') , 'e') IS NOT NULL;
 SELECT taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflows;
 SELECT max(workflow_id) AS w FROM taskq.workflows \gset
 SELECT we.says(:w, 'e');
-SELECT we.outlook(:w);
--- a step that somebody has cancelled, one that was put aside
+SELECT we.summary(:w);
+-- a cancelled step, and a suspended one
 SELECT taskq_start_workflow('we join') AS w \gset
 SELECT taskq_cancel(task_id) FROM taskq.tasks WHERE workflow_id = :w AND step = 'b';
 SELECT taskq_hold(task_id, 'wait') FROM taskq.tasks WHERE workflow_id = :w AND step IN ('a', 'f');
@@ -73,8 +73,8 @@ SELECT taskq_define_workflow('{"name": "we stop", "version": "1", "queue": "we",
 SELECT taskq_start_workflow('we stop') AS w \gset
 SELECT we.fail();
 SELECT we.says(:w, 'b');
-SELECT we.outlook(:w);
--- a choice, and what there will be after it
+SELECT we.summary(:w);
+-- a choice, and which steps will exist after it
 SELECT taskq_define_workflow('{"name": "we two", "version": "1", "queue": "we", "steps": [{"name": "d1", "type": "decision"}, {"name": "d2", "type": "decision"},
   {"name": "y", "depends_on": ["d2"]}, {"name": "p", "type": "deferred", "depends_on": ["y"]}, {"name": "k", "depends_on": ["d1", "p"]}]}');
 SELECT taskq_start_workflow('we two') AS w \gset
@@ -83,8 +83,8 @@ SELECT we.says(:w, 'k');
 SELECT we.work(result => '{"create": []}');
 SELECT we.says(:w, 'k');
 SELECT we.work();
-SELECT we.outlook(:w);
--- what no worker does
+SELECT we.summary(:w);
+-- steps that no worker does
 SELECT taskq_define_workflow('{"name": "we inner", "version": "1", "queue": "we other", "steps": [{"name": "x"}]}');
 CREATE ROLE regress_taskq_we_boss;
 SELECT taskq_define_workflow('{"name": "we waits", "version": "1", "queue": "we", "steps": [{"name": "signal", "type": "signal", "signal": {"name": "it''s", "timeout": "1 h"}}, {"name": "open", "type": "signal", "signal": {"name": "open"}},
@@ -92,23 +92,23 @@ SELECT taskq_define_workflow('{"name": "we waits", "version": "1", "queue": "we"
   {"name": "timer", "type": "timer", "timer": {"after": "3 h"}}, {"name": "at", "type": "timer", "timer": {"at": {"$": "$.input.at"}}}, {"name": "inner", "type": "workflow", "workflow": {"name": "we inner"}}, {"name": "all", "depends_on": ["signal", "timer", "inner"]}]}');
 SELECT taskq_start_workflow('we waits', '{"at": "2999-01-01 00:00:00+00"}') AS w \gset
 SELECT we.says(:w, s) FROM unnest('{signal,open,approval,timer,at,inner,all}'::text[]) s;
-SELECT we.outlook(:w);
--- the times are those that it ends at
+SELECT we.summary(:w);
+-- the times are those at which it ends
 SELECT count(*) FROM taskq.workflow_steps s JOIN taskq.timer USING (task_id), taskq_explain(s.task_id) x WHERE workflow_id = :w AND position(timer.at::text IN x) > 0;
--- the advice is good
+-- the advice helps
 SELECT taskq_resolve(task_id), we.says(:w, 'timer') FROM taskq.tasks WHERE workflow_id = :w AND step = 'timer';
 SELECT taskq_signal(:w, 'it''s'), we.says(:w, 'all');
 SELECT taskq_cancel_workflow(:w);
--- for its key; a time ahead; a condition
+-- for its key; a time in the future; a condition
 SELECT taskq_create_queue('we keys', '{"key_policy": "serial"}');
 SELECT taskq_define_workflow('{"name": "we keys", "version": "1", "queue": "we keys", "steps": [{"name": "a", "key": "k"}, {"name": "b", "key": "k"}, {"name": "c", "depends_on": ["b"]}, {"name": "d", "when": "$.input.no == 1"}]}');
 SELECT taskq_start_workflow('we keys') AS w \gset
 SELECT regexp_replace(we.says(:w, 'b'), 'task \d+', 'task N');
 SELECT we.says(:w, 'c');
 SELECT we.says(:w, 'd');
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT taskq_cancel_workflow(:w);
--- a batch, and what is waited for in it
+-- a batch, and what it waits for
 SELECT taskq_define_workflow('{"name": "we parts", "version": "1", "queue": "we other", "steps": [{"name": "list", "type": "batch"}, {"name": "part", "type": "batch_worker", "depends_on": ["list"]}, {"name": "sum", "type": "deferred", "depends_on": ["part"]}]}');
 SELECT taskq_start_workflow('we parts') AS w \gset
 SELECT we.work('we other', '{"batches": [{}, {}]}');
@@ -118,22 +118,22 @@ SELECT we.work('we other');
 SELECT we.says(:w, 'sum');
 SELECT taskq_fail(task_id, token, 'no', false) FROM taskq_claim('we other');
 SELECT we.says(:w, 'sum'), taskq_workflow(:w) -> 'verdict';
--- what was done is taken back
+-- compensation
 SELECT taskq_define_workflow('{"name": "we undo", "version": "1", "queue": "we", "on_failure": "compensate", "steps": [{"name": "a", "compensate": {"handler": "undo"}}, {"name": "b", "compensate": {"handler": "undo", "queue": "we other"}}, {"name": "c"}, {"name": "d", "depends_on": ["c"]}]}');
 SELECT taskq_start_workflow('we undo') AS w \gset
 SELECT step FROM taskq_claim('we', max_tasks => 9) WHERE workflow_id = :w ORDER BY step;
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE workflow_id = :w AND step = 'a';
 SELECT taskq_fail(task_id, token, 'no', false) FROM taskq.tasks WHERE workflow_id = :w AND step = 'c';
 SELECT we.says(:w, s) FROM unnest('{a,c,d}'::text[]) s;
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE workflow_id = :w AND step = 'b';
 SELECT split_part(we.says(:w, s), ': it is ready', 1) FROM unnest('{a,c,d,compensate:b}'::text[]) s;
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT taskq_hold(task_id, 'wait') FROM taskq.tasks WHERE workflow_id = :w AND step = 'compensate:b';
 SELECT x -> 'verdict', x #> '{blocked_by,0,why}', we.plain(x ->> 'next', :w) FROM taskq_workflow(:w) x;
 SELECT taskq_cancel(task_id) FROM taskq.tasks WHERE workflow_id = :w AND step = 'compensate:b';
 SELECT we.says(:w, s) FROM unnest('{c,compensate:b}'::text[]) s;
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SELECT taskq_retry(task_id) FROM taskq.tasks WHERE workflow_id = :w AND step = 'compensate:b';
 SELECT x -> 'verdict' FROM taskq_workflow(:w) x;
 SELECT we.work('we other');
@@ -144,11 +144,11 @@ SELECT x -> 'state', x -> 'verdict', x -> 'blocked_by', x -> 'next' FROM taskq_w
 SELECT taskq_start_workflow('we undo') AS w \gset
 SELECT we.fail();
 SELECT x -> 'state', x -> 'verdict', x -> 'next' FROM taskq_workflow(:w) x;
--- edges, and a number that nobody knows
+-- edge cases, and a number that is unknown
 SELECT jsonb_agg(e ORDER BY e ->> 'from', e ->> 'to') FROM jsonb_array_elements(taskq_workflow(:w) -> 'edges') e;
 SELECT taskq_define_workflow('{"name": "we nothing", "version": "1", "steps": []}');
 SELECT taskq_workflow(taskq_start_workflow('we nothing')) - '{workflow_id,namespace}'::text[];
--- by rights: names of all, states and tasks of what may be read
+-- by rights: the names of all steps, states and tasks only of those that the role may read
 CREATE ROLE regress_taskq_we_some;
 SELECT taskq_grant('we other', 'regress_taskq_we_some', '{read}');
 SELECT taskq_define_workflow('{"name": "we some", "version": "1", "queue": "we", "steps": [{"name": "a"}, {"name": "sub", "type": "workflow", "workflow": {"name": "we join"}}, {"name": "b", "queue": "we other", "depends_on": ["a"]}, {"name": "sub2", "queue": "we other", "type": "workflow", "workflow": {"name": "we join"}}]}');
@@ -161,7 +161,7 @@ SELECT we.says(:w, 'sub2');
 SELECT taskq_fail(task_id, token, 'no', false) FROM taskq_claim('we', max_tasks => 100) WHERE workflow_id = :w AND step = 'a';
 SET ROLE regress_taskq_we_some;
 SELECT we.says(:w, 'b');
-SELECT we.outlook(:w);
+SELECT we.summary(:w);
 SET ROLE pg_monitor;
 SELECT we.says(:w, 'b');
 RESET ROLE;

@@ -10,7 +10,7 @@ $$ SELECT line FROM regexp_split_to_table(taskq_workflow_graph(flow), '\n') line
 CREATE FUNCTION wg.work(queue text, result jsonb DEFAULT NULL) RETURNS text LANGUAGE sql AS
 $$ SELECT step || taskq_complete(task_id, token, result)::text FROM taskq_claim(queue) $$;
 \pset format unaligned
--- every kind of step: done, running, dead, blocked, not created yet, and the reverse
+-- every kind of step: done, running, dead, blocked, not created yet, and in reverse
 SELECT taskq_define_workflow('{"name": "order \"a\\b\" & [c]", "version": "1", "queue": "wg", "steps": [
   {"name": "receive"}, {"name": "charge", "depends_on": ["receive"]}, {"name": "look", "type": "decision", "depends_on": ["receive"]},
   {"name": "good", "depends_on": ["look"]}, {"name": "bad", "depends_on": ["look"]}, {"name": "send", "type": "deferred", "depends_on": ["charge", "good", "bad"]}]}');
@@ -22,9 +22,9 @@ SELECT wg.work('wg', '{"create": ["good"]}');
 SELECT count(*) FROM taskq_claim('wg');
 SELECT wg.graph(:w);
 SELECT wg.graph(:w, 'mermaid');
--- the default is dot; also when it is null
+-- the default is dot, also for null
 SELECT taskq_workflow_graph(:w) = taskq_workflow_graph(:w, 'dot') AS by_default, taskq_workflow_graph(:w, NULL) = taskq_workflow_graph(:w, 'dot') AS by_null;
--- names with everything that means something to somebody
+-- names with every special character of a language
 SELECT taskq_define_workflow(jsonb_build_object('name', 'wg names', 'version', '1', 'queue', 'wg', 'steps', jsonb_agg(jsonb_build_object('name', name) ORDER BY n)))
   FROM unnest(ARRAY['"quoted"', 'ends with \', '\n \N \" \\', '<b>bold</b>', '&lt; & &amp;', '[a] (b) {c} |d|', 'end', '#35; #quot;', '%% x -->', '`code` *x* _y_', '1. one', '- two', ';', 'a->b', '/* x */ // y', '$(x)', 'graph', 'Größe 漢字 🙂', repeat('x', 200)])
        WITH ORDINALITY u (name, n);
@@ -52,7 +52,7 @@ BEGIN
 END
 $$;
 SELECT f, (SELECT array_agg(n) FROM wg.names(:names, f) n) = (SELECT array_agg(step ORDER BY task_id) FROM taskq.workflow_steps WHERE workflow_id = :names) AS same FROM unnest('{dot,mermaid}'::text[]) f;
--- members of batches: each of up to twenty, else their numbers
+-- members of batches: each of up to twenty, otherwise their counts
 SELECT taskq_define_workflow('{"name": "wg batch", "version": "1", "queue": "wg other", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
   {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
 SELECT taskq_start_workflow('wg batch') AS b \gset
@@ -72,7 +72,7 @@ SELECT count(wg.work('wg other')) FROM generate_series(1, 18);
 SELECT taskq_fail(task_id, token, 'no', false) FROM taskq_claim('wg other');
 SELECT wg.nodes(:b);
 SELECT taskq_workflow_graph(:b, 'mermaid') ~ 'n1\["part<br/>21 members, 2 pending, 18 done, 1 dead"\]:::several\n' AS folded;
--- none at all: then the join runs, and the members will not be
+-- no members: then the join runs, and there will be no members
 SELECT taskq_cancel_workflow(:b);
 SELECT taskq_start_workflow('wg batch') AS b \gset
 SELECT wg.work('wg other', '{"batches": []}');
@@ -80,10 +80,10 @@ SELECT wg.nodes(:b);
 -- an instance without steps
 SELECT taskq_define_workflow('{"name": "wg nothing", "version": "1", "steps": []}');
 SELECT wg.graph(taskq_start_workflow('wg nothing'));
--- what is wrong
+-- invalid arguments
 \pset format aligned
 SELECT c, t.try(c) FROM unnest(ARRAY['SELECT taskq_workflow_graph(0)', 'SELECT taskq_workflow_graph(NULL)', 'SELECT taskq_workflow_graph(0, ''svg'')', 'SELECT taskq_workflow_graph(0, ''DOT'')', 'SELECT taskq_workflow_graph(0, '''')']) c;
--- who may read some of the queues sees all steps, and states of these
+-- a role that may read some of the queues sees all steps, and the states of those
 CREATE ROLE regress_taskq_wg_read;
 CREATE ROLE regress_taskq_wg_work;
 CREATE ROLE regress_taskq_wg_monitor IN ROLE pg_monitor;
@@ -103,7 +103,7 @@ SET ROLE regress_taskq_wg_work;
 SELECT t.code(format('SELECT taskq_workflow_graph(%s)', :w));
 SET ROLE regress_taskq_wg_monitor;
 SELECT wg.nodes(:two);
--- and all of an instance but what it carries
+-- pg_monitor: everything about an instance but its contents
 SELECT d - '{steps,edges,workflow_id,next,blocked_by,correlation_id}'::text[] FROM taskq_workflow(:two) d;
 SELECT * FROM taskq_step_levels(:two) ORDER BY level, step;
 RESET ROLE;

@@ -1,11 +1,11 @@
--- Workflows: steps that end before those that they depend on, all in one
--- transaction, and instances in error that go on after all.
+-- Workflows: steps that end before those on which they depend, all in one transaction, and
+-- instances in error that continue after all.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wj;
 CREATE FUNCTION wj.task(wf bigint, wanted text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = wanted $$;
--- the state as it is told, with the steps, and what the row says: 0 lives
+-- the state that is shown, with the steps, and that of the row: 0 is live
 CREATE FUNCTION wj.seen(wf bigint) RETURNS text LANGUAGE sql AS $$
     SELECT concat(w.state, ' (' || w.reason || ')', ', ', w.steps_done, ' of ', w.steps_total, ': ',
                   (SELECT string_agg(concat_ws(' ', s.step, s.state, nullif(s.parents_left, 0)), ', ' ORDER BY s.step)
@@ -32,8 +32,8 @@ SELECT taskq_define_workflow('{"name": "judge chain", "version": "1", "queue": "
 SELECT taskq_define_workflow('{"name": "judge diamond", "version": "1", "queue": "wj", "steps": [
   {"name": "a"}, {"name": "b"}, {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["c"]}]}');
 
--- resolved while its parent has not ended: its child begins, once; the
--- instance ends with the last one, whichever that is
+-- resolved while its parent has not ended: its child begins, once; the instance ends with the last
+-- of them, whichever that is
 SELECT taskq_start_workflow('judge chain') AS w \gset
 SELECT taskq_resolve(wj.task(:w, 'b'), '"early"'), wj.seen(:w);
 SELECT task_id AS t, token AS k, step FROM taskq_claim('wj') \gset a_
@@ -60,13 +60,13 @@ SELECT wj.work(), wj.seen(:w);
 SELECT taskq_retry(wj.task(:w, 'a')), wj.seen(:w);
 SELECT wj.work(), wj.seen(:w);
 
--- in error, and a step that was not the one that failed goes on
+-- in error, and a step other than the failed one continues
 SELECT taskq_start_workflow('judge chain') AS w \gset
 SELECT wj.work(true), wj.seen(:w);
 SELECT taskq_resolve(wj.task(:w, 'b')), wj.seen(:w);
 SELECT wj.work(), wj.seen(:w);
 SELECT taskq_resolve(wj.task(:w, 'a')), wj.seen(:w);
--- put aside, and taken up again
+-- suspended, and resumed
 SELECT taskq_start_workflow('judge chain') AS w \gset
 SELECT wj.work(true), taskq_hold(wj.task(:w, 'c'), 'later'), wj.seen(:w);
 SELECT taskq_cancel(wj.task(:w, 'c')), wj.seen(:w);
@@ -111,7 +111,8 @@ SELECT wj.work(), wj.work(), wj.work();
 ROLLBACK;
 SELECT wj.seen(:w), wj.work();
 
--- what was chosen while a failure holds it up is still to come; what was not is skipped
+-- a chosen step that a failure holds up is still to be created; a step that was not chosen is
+-- skipped
 CREATE FUNCTION wj.held(chosen jsonb, batches jsonb) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     w bigint := taskq_start_workflow('judge held');
@@ -143,7 +144,7 @@ SELECT taskq_retry(wj.task(:w, 'a'));
 SELECT wj.seen(:w);
 SELECT step, members FROM taskq.batch_progress WHERE workflow_id = :w;
 
--- what is chosen in an instance that was cancelled is not made, and not skipped
+-- in a cancelled instance, chosen steps are not created, and others not skipped
 SELECT taskq_define_workflow('{"name": "cut", "version": "1", "queue": "wj cut", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]},
   {"name": "list", "type": "batch"}, {"name": "part", "type": "batch_worker", "depends_on": ["list"]}, {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
 SELECT taskq_start_workflow('cut') AS w \gset
@@ -152,10 +153,10 @@ SELECT taskq_cancel_workflow(:w);
 SELECT taskq_complete(task_id, token, CASE step WHEN 'd' THEN '{"create": ["x"]}'::jsonb ELSE '{"total": 3, "size": 1}' END) FROM wj.held;
 SELECT wj.seen(:w), taskq_workflow(:w) -> 'counts' ->> 'not_created' AS not_created, taskq_workflow(:w) -> 'counts' ->> 'skipped' AS skipped;
 
--- why an instance has failed in which none has died: what was cancelled first, in time
+-- why an instance without a dead step has failed: the step that was cancelled first
 SELECT taskq_define_workflow('{"name": "judge stop", "version": "1", "queue": "wj stop", "on_failure": "stop", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}');
 SELECT taskq_start_workflow('judge stop') AS w \gset
-SELECT taskq_cancel(wj.task(:w, 'c'), 'nobody wants it'), wj.seen(:w);
+SELECT taskq_cancel(wj.task(:w, 'c'), 'no longer wanted'), wj.seen(:w);
 SELECT step, reason FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY step;
 
 SELECT * FROM taskq_check();

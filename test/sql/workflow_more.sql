@@ -1,5 +1,5 @@
--- Workflows: what keeps a step, and what does not; batches that fail; results
--- in pages; instances whose time is up.
+-- Workflows: which steps are kept, and which are not; batches that fail; results in pages;
+-- instances whose retention is over.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wm;
@@ -21,7 +21,7 @@ CREATE FUNCTION wm.seen(wf bigint) RETURNS text LANGUAGE sql AS
 $$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf) || string_agg(s.step || ' ' || coalesce(s.state, '-'), ', ' ORDER BY s.step COLLATE "C")
      FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
 
--- a step is kept: with a queue that keeps nothing, whatever else is done there
+-- a step is kept: in a queue that keeps nothing, whatever else is done there
 SELECT taskq_create_queue('wm', '{"retention": "none"}'), taskq_create_queue('elsewhere');
 SELECT taskq_define_workflow('{"name": "line", "version": "1", "queue": "wm", "steps": [
   {"name": "a", "key": "k"}, {"name": "b", "key": "k", "depends_on": ["a"], "payload": {"n": 1}}, {"name": "c", "depends_on": ["b"]}]}');
@@ -61,12 +61,12 @@ SELECT taskq_define_workflow(jsonb_build_object('name', 'batch ' || s, 'version'
 SELECT s, wm.work('{"total": 3, "size": 1}'), wm.work(), wm.fail(), wm.seen(w), wm.work(), wm.work(), wm.seen(w)
   FROM unnest('{fail_fast,continue_on_failure,isolate}'::text[]) s, LATERAL (SELECT taskq_start_workflow('batch ' || s) AS w OFFSET 0) x \x\g\x
 SELECT taskq_ancestor_results(s.task_id) FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.step = 'join';
--- who repairs it lets the join go on
+-- a repair lets the join continue
 SELECT taskq_resolve(s.task_id, '"mended"') FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch isolate' AND s.state = 'dead';
 SELECT dependency_results, taskq_complete(task_id, token) FROM taskq_claim('wm');
 SELECT w.state FROM taskq.workflows w WHERE w.name = 'batch isolate';
 
--- a member that counts as finished is not tried again
+-- a member that counts as finished is not retried
 SELECT t.said(format('SELECT taskq_retry(%s)', s.task_id)) FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id) WHERE w.name = 'batch continue_on_failure' AND s.state = 'dead';
 
 -- an instance is open as long as one of its steps runs, whatever was not chosen
@@ -76,7 +76,7 @@ SELECT taskq_start_workflow('aside') AS w \gset
 SELECT wm.work('{"create": []}'), wm.seen(:w), wm.work(), wm.seen(:w);
 SELECT taskq_start_workflow('aside') AS w \gset
 SELECT wm.work('{"create": ["both", "other"]}'), wm.seen(:w), wm.work(), wm.work(), wm.seen(:w), wm.work(), wm.seen(:w);
--- a step that was chosen, and waits for one that is not made yet
+-- a chosen step that waits for one that does not exist yet
 SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "wm", "steps": [{"name": "d1", "type": "decision"}, {"name": "d2", "type": "decision"},
   {"name": "y", "depends_on": ["d2"]}, {"name": "p", "type": "deferred", "depends_on": ["y"]}, {"name": "k", "depends_on": ["d1", "p"]}]}');
 SELECT taskq_start_workflow('two') AS w \gset
@@ -89,7 +89,8 @@ SELECT wm.seen(:w);
 SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["x"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.work(), wm.seen(:w);
 
--- two decisions in one call: what the second one makes is not taken for missing when the first one is seen to
+-- two decisions in one call: what the second one creates is not missing when the first one is
+-- handled
 SELECT taskq_define_workflow('{"name": "together", "version": "1", "queue": "wm", "steps": [{"name": "d1", "type": "decision"}, {"name": "d2", "type": "decision"},
   {"name": "x", "depends_on": ["d1"]}, {"name": "y", "depends_on": ["d2"]}, {"name": "j", "type": "deferred", "depends_on": ["x"]}, {"name": "k", "depends_on": ["j", "y"]},
   {"name": "z", "type": "decision", "depends_on": ["k"]}, {"name": "u", "depends_on": ["z"]}, {"name": "v", "type": "deferred", "depends_on": ["u"]}, {"name": "t", "type": "deferred", "depends_on": ["v", "j"]}]}');
@@ -101,18 +102,19 @@ SELECT wm.seen(:w);
 SELECT wm.work(), wm.work(), wm.work(), wm.work(), wm.seen(:w);
 SELECT wm.work('{"create": ["u"]}'), wm.seen(:w), wm.work(), wm.work(), wm.work(), wm.seen(:w);
 
--- a choice by hand that cannot be used is refused, and the instance stays as it is
+-- an invalid choice by hand is refused, and the instance stays as it is
 SELECT taskq_define_workflow('{"name": "by hand", "version": "1", "queue": "wm", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}]}');
 SELECT taskq_start_workflow('by hand') AS w \gset
 \set VERBOSITY terse
-SELECT wm.work('{"create": ["nobody"]}'), wm.seen(:w);
+SELECT wm.work('{"create": ["absent"]}'), wm.seen(:w);
 \set VERBOSITY default
-SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["nobody"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
+SELECT t.said(format('SELECT taskq_resolve(%s, ''{"create": ["absent"]}'')', task_id)) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.seen(:w);
 SELECT taskq_resolve(task_id, '{"create": ["x"]}') FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.seen(:w), wm.work(), wm.seen(:w);
 
--- many steps of one decision: more than some are told, once, to whoever ends it; each counts once
+-- many steps of one decision: the call that ends more than some of them gets each once; each counts
+-- once
 SELECT taskq_define_workflow(jsonb_build_object('name', 'many', 'version', '1', 'queue', 'many', 'on_failure', 'stop', 'steps', '[{"name": "d", "type": "decision"}, {"name": "f"}]'::jsonb ||
     (SELECT jsonb_agg(jsonb_build_object('name', 'x' || i, 'depends_on', '["d"]'::jsonb) ORDER BY i) FROM generate_series(1, 60) i)));
 CREATE FUNCTION wm.first(steps integer, times integer) RETURNS jsonb LANGUAGE sql AS
@@ -144,7 +146,8 @@ SELECT wm.choose(wm.first(5, 2000));
 SELECT wm.choose(wm.first(6, 1));
 SELECT wm.choose(wm.first(5, 2001));
 RESET taskq.max_decision_steps;
--- one made by the engine, which ends as it begins; by hand; while a failure keeps it from making anything, and then not again
+-- a choice by the engine, which ends when it begins; by hand; while a failure keeps it from
+-- creating anything, and then not again
 SELECT taskq_define_workflow(jsonb_build_object('name', 'many by itself', 'version', '1', 'queue', 'many', 'steps',
     '[{"name": "d", "type": "decision", "branches": [{"steps": ["x1", "x2", "x3"]}, {"steps": ["x2", "x3", "x4", "x5"]}]}]'::jsonb ||
     (SELECT jsonb_agg(jsonb_build_object('name', 'x' || i, 'depends_on', '["d"]'::jsonb) ORDER BY i) FROM generate_series(1, 6) i)));
@@ -191,7 +194,7 @@ SELECT t.said(c) FROM unnest(ARRAY['SELECT taskq_start_workflow(''places'', vers
   'SELECT taskq_start_workflow(''places'', headers => ''[]'')', 'SELECT taskq_start_workflow(''places'', run_at => ''infinity'')', 'SELECT taskq_cancel_workflow(0)', 'SELECT taskq_workflow(0)', 'SELECT taskq_step_levels(NULL)']) c;
 SELECT taskq_cancel_workflow(:w), wm.seen(:w), t.said('SELECT taskq_undefine_workflow(''places'')');
 
--- an instance whose time is up goes, with all that is its own
+-- an instance whose retention is over is removed, with everything of its own
 SELECT taskq_define_workflow('{"name": "short", "version": "1", "queue": "wm", "retention": "0 s", "identity": "key", "identity_window": "0 s", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT t.said('SELECT taskq_start_workflow(''short'')');
 SELECT taskq_start_workflow('short', to_jsonb(repeat('x', 3000)), key => 'k') AS w \gset
@@ -202,14 +205,14 @@ SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workflows';
 SELECT (SELECT count(*) FROM taskq.workflow WHERE workflow_id = :w) AS workflows, (SELECT count(*) FROM taskq.archive WHERE workflow_id = :w) AS steps, (SELECT count(*) FROM taskq.edge WHERE workflow_id = :w) AS edges,
        (SELECT count(*) FROM taskq.large l WHERE NOT EXISTS (SELECT FROM taskq.tasks t WHERE t.task_id = l.task_id)) AS parts;
 SELECT taskq_undefine_workflow('short');
--- a path with a variable, which nobody sets, cannot be followed
+-- a path with a variable, which is never set, cannot be evaluated
 SELECT taskq_define_workflow('{"name": "variable", "version": "1", "queue": "wm", "steps": [{"name": "a"},
-  {"name": "b", "depends_on": ["a"], "when": "$nobody > 1"}, {"name": "c", "depends_on": ["a"], "payload": {"x": {"$": "$nobody"}}}]}');
+  {"name": "b", "depends_on": ["a"], "when": "$absent > 1"}, {"name": "c", "depends_on": ["a"], "payload": {"x": {"$": "$absent"}}}]}');
 SELECT taskq_start_workflow('variable') AS w \gset
 SELECT wm.work();
 SELECT s.step, s.state, s.reason, t.error FROM taskq.workflow_steps s JOIN taskq.tasks t USING (task_id) WHERE s.workflow_id = :w ORDER BY 1;
--- settings of a step that waits are changed as those of any task: also in place
--- of the input, of its own payload, and when it will be due
+-- settings of a waiting step are changed like those of any task: also instead of the input, of its
+-- own payload, and when it will be due
 SELECT taskq_define_workflow('{"name": "changed", "version": "1", "queue": "wm", "steps": [{"name": "a"}, {"name": "b", "payload": {"p": 1}}, {"name": "c", "depends_on": ["a"], "payload": {"p": {"$": "$.input.i"}}},
   {"name": "d", "depends_on": ["a"]}, {"name": "e", "depends_on": ["a"]}, {"name": "f", "depends_on": ["a"], "payload": {"p": 2}}]}');
 SELECT taskq_start_workflow('changed', '{"i": 1}') AS w \gset
@@ -219,16 +222,16 @@ SELECT step, payload FROM taskq.tasks WHERE workflow_id = :w ORDER BY 1;
 SELECT step, payload, input, taskq_complete(task_id, token) FROM taskq_claim('wm', max_tasks => 2);
 SELECT step, payload, input, taskq_release(task_id, token, '1 h') FROM taskq_claim('wm', max_tasks => 10) ORDER BY 1;
 SELECT step, state, priority, run_at > now() + interval '30 min' AS later FROM taskq.tasks WHERE workflow_id = :w AND step = 'e';
--- a step that was given back for later is waited for
+-- a step that was released with a delay is waited for
 SELECT state FROM taskq.workflows WHERE workflow_id = :w;
 SELECT taskq_cancel_workflow(:w);
--- a time to live counts from when the instance may begin
+-- the time to live counts from when the instance may begin
 SELECT taskq_define_workflow('{"name": "living", "version": "1", "queue": "wm", "steps": [{"name": "a", "deadline_in": "1 min"}]}');
 SELECT taskq_start_workflow('living', run_at => now() + interval '1 h', correlation_id => 'c 2', parent_correlation_id => 'c 1') AS w \gset
 SELECT j ->> 'correlation_id' AS correlation_id, j ->> 'parent_correlation_id' AS parent FROM taskq_workflow(:w) j;
 SELECT deadline - run_at BETWEEN '59 s' AND '61 s' AS counts FROM taskq.tasks WHERE workflow_id = :w;
 SELECT taskq_cancel_workflow(:w);
--- a part that its member could not have
+-- a part that is invalid for its member
 SELECT taskq_create_queue('wm tiny', '{"max_payload": 200}');
 SELECT taskq_define_workflow('{"name": "parts", "version": "1", "queue": "wm", "steps": [{"name": "b", "type": "batch", "max_attempts": 1}, {"name": "j", "type": "deferred", "depends_on": ["b", "m"]}, {"name": "m", "type": "batch_worker", "queue": "wm tiny", "depends_on": ["b"]}]}');
 SELECT taskq_start_workflow('parts') AS w \gset

@@ -20,7 +20,7 @@ $$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = w
      FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
 CREATE FUNCTION wp.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT task_id FROM taskq.workflow_steps WHERE workflow_id = wf AND step = name $$;
--- until a step is in that state, a minute at most
+-- until a step is in that state, for a minute at most
 CREATE PROCEDURE wp.until(wf bigint, name text, wanted text) LANGUAGE plpgsql AS $$
 DECLARE
     got text;
@@ -75,11 +75,11 @@ SELECT taskq_signal(:w, 'payment', '{"cents": 2}'), taskq_signal(:w, 'payment', 
 SELECT wp.seen(:w), wp.work();
 SELECT wp.seen(:w), wp.work();
 SELECT wp.seen(:w);
--- what is refused
+-- refused signals
 SELECT c, t.said(format(c, :w)) FROM unnest(ARRAY['SELECT taskq_signal(%s, ''payment'')', 'SELECT taskq_signal(0, ''payment'')',
   'SELECT taskq_signal(%s, ''other'')', 'SELECT taskq_signal(NULL, ''payment'')', 'SELECT taskq_signal(%s, NULL)', 'SELECT taskq_signal(%s, '''')']) c;
 
--- put aside by hand, resumed, resolved, cancelled
+-- suspended by hand, resumed, resolved, cancelled
 SELECT taskq_start_workflow('order') AS w \gset
 SELECT taskq_hold(wp.task(:w, 'paid'));
 SELECT wp.work(), wp.seen(:w);
@@ -110,9 +110,9 @@ CALL wp.until(:w, 'f', 'dead');
 CALL wp.until(:w, 'g', 'done');
 SELECT wp.seen(:w);
 SELECT errors -> 0 ->> 'error' FROM taskq_get(wp.task(:w, 'f'));
--- whom the time has overtaken is late
+-- a signal after the timeout is late
 SELECT taskq_signal(:w, 'f'), taskq_signal(:w, 'g'), taskq_signal(:w, 'h', '"h"');
--- what is retried waits for another one
+-- a retried step waits for another signal
 SELECT taskq_retry(wp.task(:w, 'f'));
 SELECT wp.seen(:w);
 SELECT taskq_signal(:w, 'f', '"f"'), wp.work();
@@ -133,7 +133,7 @@ SELECT state, run_at > created_at AS later, finished_at IS NULL AS open FROM tas
 CALL wp.until(:w, 'd', 'pending');
 SELECT wp.seen(:w), wp.work();
 SELECT wp.seen(:w);
--- too early never
+-- never too early
 SELECT a.finished_at >= a.created_at + interval '80 ms' AS a, b.finished_at >= (w.input ->> 'at')::timestamptz AS b
   FROM taskq.workflows w, taskq_get(wp.task(:w, 'a')) a, taskq_get(wp.task(:w, 'b')) b WHERE w.workflow_id = :w;
 SELECT taskq_start_workflow('timer', '{"at": "2001-01-01"}') AS w \gset
@@ -141,7 +141,7 @@ SELECT wp.seen(:w);
 SELECT wp.seen(taskq_start_workflow('timer', i)) FROM unnest(ARRAY['{"at": "never"}', '{"at": "infinity"}', '{"at": 5}', '{}']::jsonb[]) i;
 CALL wp.until_true('SELECT count(*) = 4 FROM taskq.workflows WHERE name = ''timer'' AND state = ''error''');
 SELECT taskq_cancel_workflow(:w);
--- a time without a zone means the same whoever reads it
+-- a time without a zone has the same meaning for every reader
 SELECT taskq_define_workflow('{"name": "zone", "version": "1", "queue": "wp", "steps": [{"name": "a", "type": "timer", "timer": {"at": {"$": "$.input.at"}}}]}');
 SET timezone = 'Asia/Tokyo';
 SET datestyle = 'SQL, DMY';
@@ -152,7 +152,7 @@ RESET datestyle;
 SELECT w.input ->> 'at' AS given, s.state, to_char(r.at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS at
   FROM taskq.workflows w JOIN taskq.workflow_steps s USING (workflow_id) LEFT JOIN taskq.timer r USING (task_id) WHERE w.name = 'zone' ORDER BY w.workflow_id;
 SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name = 'zone' AND finished_at IS NULL;
--- a timer that was retried, put aside or resolved does not ring for what was
+-- a timer that was retried, suspended or resolved does not fire for the time before
 SELECT taskq_define_workflow('{"name": "long", "version": "1", "queue": "wp", "steps": [
   {"name": "a", "type": "timer", "timer": {"after": "1 hour"}}, {"name": "b", "type": "timer", "timer": {"after": "30 ms"}}]}');
 SELECT taskq_start_workflow('long') AS w \gset
@@ -180,7 +180,7 @@ SELECT taskq_start_workflow('long', run_at => now() + interval '1 day') AS w \gs
 SELECT s.step, t.run_at > now() + interval '23 hours' AS waits FROM taskq.workflow_steps s, taskq_get(s.task_id) t WHERE s.workflow_id = :w ORDER BY 1;
 SELECT taskq_cancel_workflow(:w);
 
--- approvals: a role, another one later, yes and no
+-- approvals: a role, another one later, approved and rejected
 CREATE ROLE wp_boss;
 CREATE ROLE wp_chief;
 CREATE ROLE wp_clerk;
@@ -211,7 +211,7 @@ SELECT taskq_retry(wp.task(:w, 'ok'));
 SELECT wp.seen(:w);
 SELECT taskq_signal(:w, 'ok', '{"approved": true, "limit": 1}');
 SELECT wp.seen(:w);
--- not before it is reached, whatever the time
+-- not before the step is reached, whatever the time
 SELECT taskq_define_workflow('{"name": "ask", "version": "2", "queue": "wp", "steps": [{"name": "first"},
   {"name": "ok", "depends_on": ["first"], "type": "approval", "signal": {"name": "ok", "role": "wp_boss", "escalate_after": "0 s", "escalate_to": "wp_chief"}}]}');
 SELECT taskq_start_workflow('ask') AS w \gset
@@ -223,7 +223,7 @@ SET ROLE wp_chief;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
 SELECT wp.seen(:w);
--- rights: without any on the queue the instance is not there
+-- rights: without any on the queue the instance does not exist
 REVOKE USAGE ON SCHEMA wp FROM PUBLIC;
 SELECT taskq_revoke('wp', 'wp_boss', '{submit}');
 SET ROLE wp_boss;
@@ -234,7 +234,7 @@ SET ROLE wp_chief;
 SELECT taskq_signal(0, 'ok', '{"approved": true}');
 RESET ROLE;
 
--- chosen by a decision, with others below; two that wait for one signal
+-- chosen by a decision, with others below; two that wait for the same signal
 SELECT taskq_define_workflow('{"name": "how", "version": "1", "queue": "wp", "steps": [
   {"name": "how", "type": "decision", "branches": [{"when": "$.input.n > 1", "steps": ["x", "y"]}, {"steps": ["t"]}]},
   {"name": "x", "type": "signal", "depends_on": ["how"], "signal": {"name": "both"}},
@@ -247,7 +247,8 @@ SELECT wp.seen(:w), wp.work();
 SELECT taskq_start_workflow('how', '{"n": 1}') AS w \gset
 SELECT wp.seen(:w), wp.work();
 
--- a step that is tried again waits for another signal, and leaves the one that came to the steps that have not been reached
+-- a retried step waits for another signal, and leaves the former one to the steps that have not
+-- been reached
 SELECT taskq_define_workflow('{"name": "again", "version": "1", "queue": "wp", "steps": [
   {"name": "s1", "type": "signal", "signal": {"name": "go", "timeout": "1 ms"}}, {"name": "s2", "type": "signal", "signal": {"name": "go"}},
   {"name": "a"}, {"name": "s3", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]}]}');
@@ -261,20 +262,20 @@ SELECT taskq_retry(wp.task(:w, 's1'));
 CALL wp.until(:w, 's1', 'dead');
 SELECT wp.seen(:w);
 
--- all that is theirs goes with an instance
+-- everything of them is removed with an instance
 SELECT count(*) > 0 AS signals FROM taskq.signal;
 UPDATE taskq.workflow SET expires_at = now() - interval '1 s' WHERE finished_at IS NOT NULL;
 SET client_min_messages = notice;
 CALL wp.until_true('SELECT count(*) = 0 FROM taskq.workflow WHERE state = 1');
 SET client_min_messages = warning;
--- a step that a choice has gone past waits for no signal
+-- a step that a choice has excluded waits for no signal
 SELECT taskq_define_workflow('{"name": "past", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["d"]}]}');
 SELECT taskq_start_workflow('past') AS w, taskq_start_workflow('past') AS v \gset
 SELECT taskq_signal(:v, 'go');
 SELECT wp.work('{"create": ["x"]}'), wp.work('{"create": ["s", "x"]}');
 SELECT taskq_signal(:w, 'go'), wp.seen(:w), wp.seen(:v);
 SELECT wp.work(), wp.work(), wp.seen(:w), wp.seen(:v);
--- whose role and whose queue matter: those of steps that will have the signal
+-- the role and the queue that matter: those of steps that will get the signal
 SELECT taskq_create_queue('wp tiny', '{"max_payload": 200}'), taskq_create_queue('wp large', '{"max_payload": 4000000}');
 SELECT taskq_define_workflow('{"name": "two ways", "version": "1", "queue": "wp", "steps": [
   {"name": "d", "type": "decision", "branches": [{"when": "$.input.a < 10", "steps": ["s1"]}, {"when": "$.input.a >= 10", "steps": ["s2"]}]},
@@ -285,7 +286,7 @@ SET ROLE wp_clerk;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', w)) FROM unnest(ARRAY[:v, :w]::bigint[]) w;
 RESET ROLE;
 SELECT wp.seen(:w), wp.seen(:v);
--- before it has been decided, all of them
+-- before the decision: all of them
 SELECT taskq_define_workflow('{"name": "not yet", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"},
   {"name": "s1", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_clerk"}},
   {"name": "s2", "type": "approval", "queue": "wp tiny", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
@@ -293,13 +294,13 @@ SELECT taskq_start_workflow('not yet') AS u \gset
 SET ROLE wp_clerk;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :u));
 RESET ROLE;
--- one that was resolved is not asked any more
+-- the role of a resolved step is not checked
 SELECT wp.work('{"create": ["s1", "s2"]}'), taskq_resolve(wp.task(:u, 's2'));
 SET ROLE wp_clerk;
 SELECT taskq_signal(:u, 'ok', '{"approved": true}');
 RESET ROLE;
 SELECT wp.seen(:u);
--- nor one that was cancelled, which waits for another signal when it is tried again
+-- nor that of a cancelled step, which waits for another signal when it is retried
 SELECT taskq_grant('wp tiny', 'wp_clerk', '{submit}');
 SELECT taskq_start_workflow('not yet') AS u \gset
 SELECT wp.work('{"create": ["s1", "s2"]}'), taskq_cancel(wp.task(:u, 's2'));
@@ -312,8 +313,8 @@ SET ROLE wp_clerk;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :u));
 RESET ROLE;
 SELECT taskq_signal(:u, 'ok', '{"approved": true}'), wp.seen(:u);
--- but what may come yet: a choice that has made nothing can be made anew, what was
--- filtered may wait after all
+-- but that of steps that may still wait: a choice without any step can be made again, a filtered
+-- step may wait after all
 SELECT taskq_define_workflow('{"name": "come yet", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"},
   {"name": "s1", "type": "approval", "signal": {"name": "ok", "role": "wp_clerk"}}, {"name": "s2", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
 SELECT taskq_define_workflow('{"name": "filtered", "version": "1", "queue": "wp", "steps": [
@@ -331,11 +332,11 @@ SELECT taskq_define_workflow('{"name": "sizes", "version": "1", "queue": "wp", "
 SELECT taskq_start_workflow('sizes') AS w \gset
 SELECT t.said(format('SELECT taskq_signal(%s, ''small'', to_jsonb(repeat(''x'', 300)))', :w));
 SELECT taskq_signal(:w, 'small', to_jsonb(repeat('x', 100))), taskq_signal(:w, 'large', to_jsonb(repeat('x', 2000000)));
--- what was never claimed has made no attempt
+-- a task that was never claimed has no attempt
 CALL wp.until(:w, 'e', 'dead');
 SELECT regexp_replace(regexp_replace(text, 'since [^(]*', 'since TIME '), '\d+', 'N', 'g') FROM taskq_explain(wp.task(:w, 'e')) text;
 SELECT wp.seen(:w);
--- times that are none
+-- invalid times
 SELECT taskq_define_workflow('{"name": "no time", "version": "1", "queue": "wp", "steps": [{"name": "t", "type": "timer", "timer": {"at": {"$": "$.input.at"}}}]}');
 SELECT left(errors -> 0 ->> 'error', 40) AS error, length(errors -> 0 ->> 'error') FROM (VALUES ('soon'), (repeat('ä', 3000))) v (at), taskq_start_workflow('no time', jsonb_build_object('at', at)) w, taskq_get(wp.task(w, 't'));
 SELECT count(*) FROM taskq.signal s WHERE NOT EXISTS (SELECT FROM taskq.workflow w WHERE w.workflow_id = s.workflow_id);

@@ -1,4 +1,4 @@
--- Workflows: steps that have finished are tried again, or finished by hand.
+-- Workflows: finished steps are retried, or resolved by hand.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wr;
@@ -15,7 +15,7 @@ EXCEPTION WHEN OTHERS THEN
     RETURN regexp_replace(concat_ws(' | ', SQLSTATE || ': ' || SQLERRM, nullif(detail, ''), nullif(hint, '')), '(task |_id": )\d+', '\1N', 'g');
 END
 $$;
--- the next task; all that there are
+-- the next task; all tasks
 CREATE FUNCTION wr.work(result jsonb DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -61,16 +61,16 @@ SELECT wr.work('1'), wr.seen(:w);
 SELECT wr.retry(:w, 'a'), wr.seen(:w);
 SELECT wr.work('2'), wr.seen(:w);
 SELECT wr.work(), wr.seen(:w);
--- not once it has begun, or the instance has ended
+-- not after the child has begun, or the instance has ended
 SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w), wr.work(), wr.seen(:w);
 SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
 SELECT wr.retry(:w, 'b');
--- also when it has given the task back
+-- also after the child was released
 SELECT taskq_release(:t, :k), wr.retry(:w, 'b');
 SELECT wr.all(), wr.retry(:w, 'c'), wr.seen(:w);
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'c')]);
 
--- by list, and one that runs
+-- by list, and a running one
 SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.work();
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'a')]);
@@ -79,7 +79,7 @@ SELECT task_id AS t, token AS k FROM taskq_claim('wr') \gset
 SELECT wr.said(format('SELECT taskq_retry(%s)', :t)), wr.said(format('SELECT taskq_retry(%s, force => true)', :t)), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_complete(%s, %s)', :t, :k)), wr.all(), wr.seen(:w);
 
--- duo parents; a sibling that fails: the instance goes on, and fails again
+-- two parents; a sibling that fails: the instance continues, and fails again
 SELECT taskq_define_workflow('{"name": "join", "version": "1", "queue": "wr", "steps": [
   {"name": "a"}, {"name": "b"}, {"name": "j", "depends_on": ["a", "b"]}]}');
 SELECT taskq_start_workflow('join') AS w \gset
@@ -95,7 +95,7 @@ SELECT wr.seen(:w), wr.all();
 SELECT taskq_define_workflow('{"name": "duo", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"}]}');
 SELECT taskq_start_workflow('duo') AS w \gset
 SELECT wr.work(), wr.retry(:w, 'a'), wr.seen(:w), wr.all(), wr.seen(:w);
--- a child that somebody holds, or has cancelled, or that waits for its key
+-- a child that is held, or was cancelled by hand, or that waits for its key
 SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.work();
 SELECT taskq_hold(wr.task(:w, 'b'));
@@ -112,7 +112,7 @@ SELECT wr.retry(:w, 'a'), wr.seen(:w), wr.work(), wr.seen(:w);
 SELECT step, taskq_complete(task_id, token) FROM taskq_claim('serial');
 SELECT wr.seen(:w);
 
--- conditions: what was skipped, or could not begin, waits again with what depends on it
+-- conditions: a step that was skipped, or could not begin, waits again with its dependent steps
 SELECT taskq_define_workflow('{"name": "when", "version": "1", "queue": "wr", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a"], "when": "$.results.a > 1", "payload": {"b": {"$": "$.results.a"}}},
   {"name": "c", "depends_on": ["b"], "when": "$.results.b != null"}, {"name": "d", "depends_on": ["c"]},
@@ -123,20 +123,20 @@ SELECT wr.retry(:w, 'a'), wr.seen(:w);
 SELECT wr.work('2'), wr.seen(:w);
 SELECT taskq_start_workflow('when') AS w2 \gset
 SELECT wr.all(), wr.seen(:w), wr.seen(:w2);
--- one that was skipped runs, whatever its condition says, with its payload
+-- a skipped step runs, whatever its condition says, with its payload
 SELECT taskq_define_workflow('{"name": "skip", "version": "1", "queue": "wr", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a"], "when": "$.results.a > 1", "payload": {"b": {"$": "$.results.a"}}}, {"name": "c", "depends_on": ["b"]}]}');
 SELECT taskq_start_workflow('skip') AS w \gset
 SELECT wr.work('1'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.work(), wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_start_workflow('skip') AS w \gset
 SELECT wr.work('1'), wr.retry(:w, 'a'), wr.seen(:w), wr.work('3'), wr.seen(:w), wr.all(), wr.seen(:w);
--- a step whose path could not be followed is tried with what there is now
+-- a step whose path could not be evaluated is tried with the current results
 SELECT taskq_define_workflow('{"name": "path", "version": "1", "queue": "wr", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a"], "payload": {"b": {"$": "$.results.a + 1"}}}]}');
 SELECT taskq_start_workflow('path') AS w \gset
 SELECT wr.work('"x"'), wr.seen(:w), wr.retry(:w, 'b'), wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.work('1'), wr.seen(:w), wr.work(), wr.seen(:w);
 
--- decisions and batches: not when something of what they have made has begun
+-- decisions and batches: not after one of the created steps has begun
 SELECT taskq_define_workflow('{"name": "option", "version": "1", "queue": "wr", "steps": [
   {"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}, {"name": "other"}]}');
 SELECT taskq_start_workflow('option') AS w \gset
@@ -151,16 +151,16 @@ SELECT taskq_define_workflow('{"name": "group", "version": "1", "queue": "wr", "
   {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]}]}');
 SELECT taskq_start_workflow('group') AS w \gset
 SELECT wr.work('{"total": 2, "size": 1}'), wr.fail(), wr.retry(:w, 'b'), wr.work(), wr.seen(:w);
--- members: also one that counts as finished although it is dead, as long as the join has not begun
+-- members: also a dead one that counts as finished, as long as the join has not begun
 SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), wr.all(), wr.seen(:w);
 
 SELECT wr.all();
--- and it is not resolved when the instance has ended without it
+-- and it is not resolved after the instance has ended without it
 SELECT taskq_start_workflow('group') AS w \gset
 SELECT wr.work('{"total": 1, "size": 1}'), wr.fail(), wr.work(), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'm_001'))), wr.retry(:w, 'm_001'), wr.seen(:w);
 SELECT * FROM taskq_check();
--- what no worker does: a signal, a timer, a workflow; as a step and as a child
+-- steps that no worker does: a signal, a timer, a workflow; as a step and as a child
 SELECT taskq_define_workflow('{"name": "inlet", "version": "1", "queue": "wr", "steps": [{"name": "i"}]}');
 SELECT taskq_define_workflow('{"name": "passive", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]},
   {"name": "t", "type": "timer", "timer": {"after": "0 s"}, "depends_on": ["s"]}, {"name": "w", "type": "workflow", "workflow": {"name": "inlet"}, "depends_on": ["t"]}, {"name": "z", "depends_on": ["w"]}]}');
@@ -175,7 +175,7 @@ SELECT taskq_define_workflow('{"name": "signals", "version": "1", "queue": "wr",
 SELECT taskq_start_workflow('signals') AS w \gset
 SELECT taskq_signal(:w, 'go', '1'), wr.seen(:w), wr.retry(:w, 's'), wr.seen(:w), taskq_signal(:w, 'go', '2'), wr.seen(:w), wr.work(), wr.seen(:w);
 
--- finished by hand: from any state, with a result that children read
+-- resolved by hand: from any state, with a result that children read
 SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.said(format('SELECT taskq_resolve(%s, ''"by hand"'', ''why not'')', wr.task(:w, 'b'))), wr.seen(:w), wr.work(), wr.seen(:w), wr.work(), wr.seen(:w);
 SELECT taskq_start_workflow('wire') AS w \gset
@@ -195,7 +195,7 @@ SELECT taskq_resolve(wr.task(:w, 'a'), '9', 'by hand');
 SELECT wr.seen(:w), wr.work(), wr.all(), wr.seen(:w);
 SELECT step, from_state, to_state, reason, message FROM taskq_timeline(workflow_id => :w) WHERE step = 'a' ORDER BY at;
 
--- on_failure stop: a choice makes nothing once something has failed
+-- on_failure stop: a choice creates nothing after a failure
 SELECT taskq_define_workflow('{"name": "stays", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
   {"name": "d", "type": "decision"}, {"name": "e"}, {"name": "f"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]},
   {"name": "j", "type": "deferred", "depends_on": ["x", "y", "e"]}, {"name": "late", "depends_on": ["f"]}]}');
@@ -206,11 +206,11 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held WHERE step IN ('
 SELECT wr.seen(:w);
 SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM wr.held WHERE step = 'd';
 SELECT wr.seen(:w), wr.all();
--- nor when only one of duo is tried again
+-- nor if only one of two is retried
 SELECT wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_resolve(wr.task(:w, 'f'));
 SELECT wr.seen(:w), wr.all(), wr.seen(:w);
--- what somebody has cancelled holds it up as well
+-- a step that was cancelled by hand holds it up as well
 SELECT taskq_start_workflow('stays') AS w \gset
 SELECT taskq_cancel(wr.task(:w, 'e'));
 SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w);
@@ -223,13 +223,13 @@ SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(CASE step WHEN 'd' THEN
    WHEN 'e' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'no', 'retryable', false)
    ELSE jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'complete') END) FROM wr.held));
 SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
--- also of what follows in it: x cannot begin when the second decision is made
+-- also of what follows: x cannot begin when the second decision is made
 SELECT taskq_define_workflow('{"name": "beside", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
   {"name": "d", "type": "decision", "branches": [{"steps": ["x"]}]}, {"name": "x", "depends_on": ["d"], "payload": {"$": "$.input + 1"}},
   {"name": "f", "when": "1 == 2"}, {"name": "e", "type": "decision", "depends_on": ["f"], "branches": [{"steps": ["y"]}]}, {"name": "y", "depends_on": ["e"]}]}');
 SELECT wr.seen(w), taskq_resolve(wr.task(w, 'x')), w FROM taskq_start_workflow('beside', '{"n": 1}') w \gset
 SELECT :'seen' AS seen, wr.seen(:w), wr.all(), wr.seen(:w);
--- members of one batch come back when none of it is dead, whatever else has failed
+-- members of one batch come back if none of it is dead, whatever else has failed
 SELECT taskq_define_workflow('{"name": "members", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]},
   {"name": "j", "type": "deferred", "depends_on": ["m"]}, {"name": "o"}]}');
 TRUNCATE wr.held;
@@ -240,7 +240,7 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held;
 SELECT wr.seen(:w), wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w);
 SELECT wr.all(), wr.seen(:w), wr.retry(:w, 'o'), wr.all(), wr.seen(:w);
 
--- identity: an instance that goes on has it again, or cannot go on
+-- identity: an instance that continues has it again, or cannot continue
 SELECT taskq_define_workflow('{"name": "sole", "version": "1", "queue": "wr", "identity": "strict", "steps": [{"name": "a"}]}');
 SELECT taskq_start_workflow('sole', '{"n": 1.0}') AS w \gset
 SELECT wr.fail(), taskq_start_workflow('sole', '{"n": 1}') > :w AS other;
@@ -261,21 +261,20 @@ UPDATE taskq.workflow SET finished_at = finished_at - interval '59 min' WHERE wo
 SELECT wr.said('SELECT taskq_start_workflow(''window'', key => ''k'')');
 UPDATE taskq.workflow SET finished_at = finished_at - interval '2 min' WHERE workflow_id = :w;
 SELECT taskq_start_workflow('window', key => 'k') > :w AS free, wr.all();
--- a step that is resolved when its instance has been cancelled changes nothing of that
+-- a step that is resolved after its instance was cancelled does not change the instance
 SELECT taskq_start_workflow('join', key => 'm') AS w \gset
 SELECT wr.fail(), taskq_cancel_workflow(:w), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'a'))), wr.seen(:w);
--- what is tried again runs whatever its condition says: filtered, or resolved
--- after that; but not what is dead since the condition could not be judged
+-- a retried step runs whatever its condition says: filtered, or resolved after that; but not a step
+-- that is dead since its condition could not be evaluated
 SELECT taskq_define_workflow('{"name": "asked", "version": "1", "queue": "wr", "steps": [{"name": "f", "when": "1 == 2"}, {"name": "g", "when": "$x == 1"}, {"name": "h", "depends_on": ["f"]}]}');
 SELECT taskq_start_workflow('asked') AS w \gset
 SELECT wr.seen(:w), wr.said(format('SELECT taskq_resolve(%s, ''{"forced": 1}'')', wr.task(:w, 'f'))), wr.retry(:w, 'f'), wr.retry(:w, 'g'), wr.seen(:w);
 SELECT step, state, result FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY 1;
 SELECT wr.work(), wr.work(), wr.seen(:w);
 SELECT * FROM taskq_check();
--- a step that is blocked, and waits for nothing, begins as if its last parent had
--- ended: its condition is asked, a signal that has come is taken; one that waits
--- for others is not retried
+-- a blocked step that waits for nothing begins as if its last parent had ended: its condition is
+-- evaluated, a signal that has arrived is taken; a step that waits for others is not retried
 SELECT taskq_define_workflow('{"name": "unseen", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "b"},
     {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["a", "b"], "when": "1 == 2"}, {"name": "e", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a", "b"]}]}');
 SELECT taskq_start_workflow('unseen') AS w \gset
@@ -285,7 +284,7 @@ SELECT problem, count(*) FROM taskq_check() GROUP BY 1 ORDER BY 1;
 SELECT wr.retry(:w, 'c'), wr.retry(:w, 'd'), wr.retry(:w, 'e'), wr.seen(:w);
 SELECT problem, count(*) FROM taskq_check() GROUP BY 1 ORDER BY 1;
 SELECT wr.all(), wr.seen(:w);
--- what was chosen stands when limits are lowered, whatever is repaired
+-- a choice stands when limits are lowered, whatever is repaired
 SELECT taskq_define_workflow('{"name": "lowered", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [{"name": "other"}, {"name": "d", "type": "decision"},
   {"name": "x1", "depends_on": ["d"]}, {"name": "x2", "depends_on": ["d"]}, {"name": "late", "type": "decision"}, {"name": "y1", "depends_on": ["late"]}, {"name": "y2", "depends_on": ["late"]},
   {"name": "list", "type": "batch"}, {"name": "part", "type": "batch_worker", "depends_on": ["list"]}, {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
@@ -296,11 +295,11 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM held WHERE step = 'other
 SELECT taskq_complete(task_id, token, '{"create": ["y1", "y2"]}') FROM held WHERE step = 'late';
 SET taskq.max_batch_members = 2;
 SET taskq.max_decision_steps = 1;
--- also of what is still to be made
+-- also for steps that are still to be created
 SELECT wr.seen(:w);
 SELECT wr.retry(:w, 'other'), wr.seen(:w);
 SELECT wr.work(), wr.all(), wr.seen(:w);
--- but a new choice keeps to them
+-- but a new choice obeys them
 SET client_min_messages = error;
 SELECT taskq_start_workflow('lowered') AS w \gset
 SELECT wr.work(), wr.work('{"create": ["x1", "x2"]}'), wr.seen(:w);
@@ -308,5 +307,42 @@ SET client_min_messages = warning;
 RESET taskq.max_batch_members;
 RESET taskq.max_decision_steps;
 DROP TABLE held;
+-- the first failure cancels what has not begun, the next one what was created since
+SELECT taskq_define_workflow('{"name": "wr since", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
+  {"name": "a", "priority": 1}, {"name": "b", "priority": 1}, {"name": "d", "type": "decision", "priority": 1}, {"name": "p"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}]}');
+SELECT taskq_start_workflow('wr since') AS w \gset
+CREATE TEMP TABLE held AS SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 3);
+CREATE FUNCTION wr.dies(name text) RETURNS text LANGUAGE sql AS $$ SELECT taskq_fail(task_id, token, 'broken', false) FROM held WHERE step = name $$;
+SELECT wr.dies('a'), wr.seen(:w), wr.retry(:w, 'p'), wr.seen(:w), wr.dies('b'), wr.seen(:w);
+-- what is chosen after the failures are repaired was created since
+SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w);
+SELECT wr.fail(), wr.seen(:w), wr.retry(:w, 'p'), wr.fail(), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+TRUNCATE held;
+SELECT taskq_start_workflow('wr since') AS w \gset
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 4);
+SELECT wr.dies('a'), wr.seen(:w), taskq_complete(task_id, token, '{"create": ["x"]}') FROM held WHERE step = 'd';
+SELECT wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.fail(), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_complete(task_id, token) FROM held WHERE step IN ('b', 'p');
+-- the same of members of a batch
+TRUNCATE held;
+SELECT taskq_define_workflow('{"name": "wr parts", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]}]}');
+SELECT taskq_start_workflow('wr parts') AS w \gset
+SELECT wr.work('{"total": 4, "size": 1}');
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 3);
+SELECT wr.dies('m_001'), wr.seen(:w), wr.retry(:w, 'm_004'), wr.seen(:w), wr.dies('m_002'), wr.seen(:w);
+SELECT taskq_cancel_workflow(:w);
+SELECT taskq_complete(task_id, token) FROM held WHERE step = 'm_003';
+-- a step that was claimed and waits for its key continues
+TRUNCATE held;
+SELECT taskq_create_queue('wr turns', '{"key_policy": "serial", "order": "lifo"}');
+SELECT taskq_define_workflow('{"name": "wr turn", "version": "1", "queue": "wr turns", "on_failure": "stop", "steps": [{"name": "a", "key": "k"}, {"name": "b"}]}');
+SELECT taskq_start_workflow('wr turn') AS w \gset
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr turns', max_tasks => 2);
+SELECT taskq_submit('wr turns', key => 'k') AS newer \gset
+SELECT taskq_release(task_id, token) FROM held WHERE step = 'a';
+SELECT wr.seen(:w), wr.dies('b'), wr.seen(:w);
+SELECT taskq_cancel(:newer), wr.seen(:w), taskq_cancel_workflow(:w);
 SELECT * FROM taskq_check();
 DROP SCHEMA wr CASCADE;

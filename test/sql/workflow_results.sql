@@ -1,5 +1,5 @@
--- Workflows: whose results are shown to whom; how far batches have come, what
--- their members made together; the checkpoints of steps.
+-- Workflows: which role sees which results; the progress of batches, the total of their members;
+-- the checkpoints of steps.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA ws;
@@ -13,7 +13,8 @@ CREATE ROLE ws_other;
 CREATE ROLE ws_reader;
 SELECT taskq_grant('open', 'ws_worker', '{work}'), taskq_grant('open', 'ws_other', '{work}'), taskq_grant('open', 'ws_reader', '{read}');
 
--- results: of who holds the step all, of others those whose queues they may read
+-- results: the worker that holds the step sees all of its own, and of others those whose queues it
+-- may read
 SELECT taskq_define_workflow('{"name": "mixed", "version": "1", "queue": "open", "steps": [{"name": "first", "queue": "secret"}, {"name": "s", "queue": "secret", "depends_on": ["first"]},
   {"name": "o"}, {"name": "next", "depends_on": ["s", "o"]}, {"name": "last", "depends_on": ["next"]}]}');
 SELECT taskq_start_workflow('mixed') AS w \gset
@@ -31,7 +32,7 @@ SELECT * FROM ws.looks(:next);
 SELECT * FROM ws.looks(:hidden);
 RESET ROLE;
 SET ROLE ws_worker;
--- nobody holds it
+-- no worker holds it
 SELECT * FROM ws.looks(:next);
 SELECT task_id AS t, token AS k, dependency_results FROM taskq_claim('open') \gset
 SELECT :'dependency_results' AS told;
@@ -40,12 +41,12 @@ RESET ROLE;
 SET ROLE ws_other;
 SELECT * FROM ws.looks(:next);
 RESET ROLE;
--- however long it holds it: the history of its claim may be gone
+-- however long it holds it: the history of its claim may have been removed
 DELETE FROM taskq.transition WHERE task_id = :t;
 SET ROLE ws_worker;
 SELECT * FROM ws.looks(:t);
 RESET ROLE;
--- who may act as the one that holds it
+-- which role may act as the worker that holds it
 GRANT ws_worker TO ws_other;
 SET ROLE ws_other;
 SELECT * FROM ws.looks(:next);
@@ -54,21 +55,21 @@ REVOKE ws_worker FROM ws_other;
 SET ROLE ws_worker;
 SELECT taskq_release(:t, :k);
 SELECT * FROM ws.looks(:next);
--- a worker of that name, by its own role
+-- a worker of that name, of another role
 SELECT taskq_register('ws worker', '{open}');
 SELECT task_id AS t, token AS k FROM taskq_claim('open', 'ws worker') \gset
 SELECT * FROM ws.looks(:t);
 SELECT taskq_complete(:t, :k);
 SELECT * FROM ws.looks(:next);
 RESET ROLE;
--- pages are of what is shown
+-- pages contain what is shown
 SELECT taskq_grant('open', 'ws_other', '{read}');
 SET ROLE ws_other;
 SELECT step, result FROM taskq_dependency_results(:next, max_rows => 1);
 RESET ROLE;
 SELECT taskq_cancel_workflow(:w);
 
--- checkpoints: the newest one stays with the task, the last ten of a step are remembered
+-- checkpoints: the newest one stays with the task, the last ten of a step are kept
 SELECT taskq_define_workflow('{"name": "wide", "version": "1", "queue": "open", "steps": [{"name": "a"}]}');
 SELECT taskq_start_workflow('wide') AS w \gset
 SELECT task_id AS t, token AS k FROM taskq_claim('open') \gset
@@ -80,19 +81,19 @@ SELECT :attempt AS attempt, :'checkpoint' AS checkpoint;
 SELECT count(*) FROM generate_series(2, 12) i, taskq_checkpoint(:t, :k, jsonb_build_object('cursor', jsonb_build_object('page', i), 'items', i * 10));
 SELECT attempt, cursor, items, size FROM taskq_checkpoints(:t);
 SELECT count(*), count(DISTINCT at) > 1 AS times, max(at) < now() + interval '1 min' AS now, bool_and(at >= lag) AS ordered FROM (SELECT at, lag(at, 1, at) OVER () FROM taskq_checkpoints(:t)) c;
--- what is no object, or large, is kept with the task alone
+-- a checkpoint that is not an object, or large, is kept only with the task
 SELECT count(*) FROM unnest(ARRAY['7', '[{"cursor": 1}]', '"cursor"', 'null', '{"cursor": null, "items": [1, 2]}', jsonb_build_object('cursor', repeat('x', 2000), 'items', 1)]) c, taskq_checkpoint(:t, :k, c);
 SELECT attempt, cursor, items, size FROM taskq_checkpoints(:t) ORDER BY at DESC LIMIT 6;
 SELECT length(checkpoint ->> 'cursor') FROM taskq_get(:t);
 SELECT pg_column_size(doc) < 2000 AS small FROM taskq.large WHERE task_id = :t AND part = 7;
--- fenced, and kept when it is tried again
+-- checked by token, and kept when it is retried
 SELECT t.said(format('SELECT taskq_checkpoint(%s, %s, ''1'')', :t, :k - 1));
 SELECT taskq_retry(:t, force => true);
 SELECT attempt, checkpoint ->> 'items' AS items, token AS k FROM taskq_claim('open') \gset
 SELECT :attempt AS attempt, :'items' AS items, t.said(format('SELECT taskq_checkpoint(%s, %s, ''1'')', :t, :k - 1));
 SELECT taskq_complete(:t, :k);
 SELECT count(*) FROM taskq_checkpoints(:t);
--- a plain task has none of them
+-- a plain task has no checkpoints of a step
 SELECT taskq_submit('open') AS t \gset
 SELECT token AS k FROM taskq_claim('open') \gset
 SELECT cancel FROM taskq_checkpoint(:t, :k, '{"cursor": 1}');
@@ -100,7 +101,7 @@ SELECT count(*), (SELECT count(*) FROM taskq.large WHERE task_id = :t) AS parts 
 SELECT taskq_complete(:t, :k);
 SELECT t.said(c) FROM unnest(ARRAY['SELECT taskq_checkpoints(0)', 'SELECT taskq_checkpoints(NULL)']) c;
 
--- how far a batch has come; null is what nobody knows
+-- the progress of a batch; null is unknown
 SELECT taskq_define_workflow('{"name": "bunch", "version": "1", "queue": "open", "steps": [{"name": "split", "type": "batch", "failure_strategy": "isolate"}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
   {"name": "join", "type": "deferred", "depends_on": ["part"]}]}');
 SELECT taskq_start_workflow('bunch') AS w \gset
@@ -115,7 +116,7 @@ SELECT * FROM ws.progress;
 SELECT taskq_complete(task_id, token, '{"rows": 25}') FROM ws.held WHERE step = 'part_002';
 SELECT taskq_fail(task_id, token, 'broken', false) FROM ws.held WHERE step = 'part_003';
 SELECT * FROM ws.progress;
--- numbers that nobody can believe
+-- numbers that are not credible
 SELECT count(*) FROM ws.held, unnest(ARRAY['{"items": 1e131000}', '{"items": -1}', '{"items": "7"}', '{"items": [7]}', '[7]', '{"items": 0.5}']::jsonb[]) c, taskq_checkpoint(task_id, token, c) WHERE step = 'part_001';
 SELECT * FROM ws.progress;
 SELECT cancel FROM ws.held, taskq_checkpoint(task_id, token, '{"items": 1e131000}') WHERE step = 'part_001';
@@ -128,7 +129,7 @@ SELECT taskq_complete(task_id, token, '{"rows": 25}') FROM taskq_claim('open');
 SELECT taskq_resolve(task_id, '{"rows": 0, "by": "hand"}') FROM taskq.workflow_steps WHERE workflow_id = :w AND state = 'dead';
 SELECT * FROM ws.progress;
 SELECT taskq_batch_totals(r) FROM taskq_claim('open') c, jsonb_array_elements(c.dependency_results -> 'part') r;
--- none, in objects of its own, and a batch that is never made
+-- no members, in objects of their own, and a batch that is never created
 SELECT taskq_cancel_workflow(:w);
 SELECT taskq_start_workflow('bunch') AS w \gset
 SELECT taskq_complete(task_id, token, '{"total": 0, "size": 25}') FROM taskq_claim('open');
@@ -142,7 +143,7 @@ SELECT taskq_complete(task_id, token, '{"create": []}') FROM taskq_claim('open')
 SELECT taskq_complete(task_id, token, '{"create": ["split"]}') FROM taskq_claim('open');
 SELECT taskq_complete(task_id, token, '{"batches": [{"cursor": 1}, {"cursor": 2}]}') FROM taskq_claim('open');
 SELECT workflow_id = :w2 AS second, step, members, done, failed, items, rate, eta FROM taskq.batch_progress WHERE workflow_id IN (:w, :w2);
--- who may see it
+-- which role may see it
 SET ROLE ws_reader;
 SELECT step, members, items FROM taskq.batch_progress WHERE workflow_id > :before ORDER BY members;
 RESET ROLE;
@@ -163,7 +164,7 @@ SELECT taskq_batch_totals(NULL), taskq_batch_totals('{}'), taskq_batch_totals('{
 SELECT taskq_batch_totals(r) FROM unnest(ARRAY['{"a": 0.1, "b": 9007199254740993}', '{"a": 0.2, "b": 1e30}', '{"b": 0.000000000000000000001}']::jsonb[]) r;
 SELECT (taskq_batch_totals(r) -> 'a')::numeric = 1e131000 + 1000 AS same FROM (SELECT '{"a": 1e131000}'::jsonb AS r UNION ALL SELECT '{"a": 1}' FROM generate_series(1, 1000)) x;
 SELECT t.said('SELECT taskq_batch_totals(r) FROM unnest(ARRAY[''{"a": 9e131071}'', ''{"a": 9e131071}'']::jsonb[]) r');
--- in groups, in windows, of many names, of the same ones
+-- in groups, in windows, of many names, of the same names
 SELECT i % 2 AS g, taskq_batch_totals(jsonb_build_object('n', i)) FROM generate_series(1, 10) i GROUP BY 1 ORDER BY 1;
 SELECT i, taskq_batch_totals(jsonb_build_object('n', i)) OVER (ORDER BY i) FROM generate_series(1, 3) i;
 SELECT count(*), sum(value::int) FROM (SELECT taskq_batch_totals(jsonb_build_object('n' || i % 1000, i)) AS t FROM generate_series(1, 20000) i) x, jsonb_each_text(t);
@@ -173,7 +174,7 @@ SELECT taskq_batch_totals('{"a": 1}');
 RESET ROLE;
 SELECT * FROM taskq_check();
 SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE workflow_id > :before AND finished_at IS NULL;
--- a batch that was skipped has no results, one without members none in a list
+-- a skipped batch has no results, one without members an empty list
 SELECT taskq_define_workflow('{"name": "ways", "version": "1", "queue": "ways", "steps": [{"name": "way", "type": "decision"},
   {"name": "split", "type": "batch", "depends_on": ["way"]}, {"name": "part", "type": "batch_worker", "depends_on": ["split"]},
   {"name": "other", "depends_on": ["way"]}, {"name": "join", "type": "deferred", "depends_on": ["part", "other"], "payload": {"part": {"$": "$.results.part"}}}]}');
@@ -194,7 +195,7 @@ $$;
 SELECT * FROM ws.join('other', NULL);
 SELECT * FROM ws.join('split', '{}');
 SELECT * FROM ws.join('split', '{"batches": [{"n": 1}, {"n": 2}]}');
--- a member that died is told in pages as well
+-- a dead member is in the pages, too
 SELECT taskq_define_workflow('{"name": "some die", "version": "1", "queue": "some", "steps": [{"name": "b", "type": "batch", "failure_strategy": "continue_on_failure"},
   {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]}]}');
 SELECT taskq_start_workflow('some die') AS w \gset
@@ -205,7 +206,7 @@ SELECT step, taskq_complete(task_id, token, '7') FROM taskq_claim('some');
 SET taskq.max_dependency_results = 0;
 SELECT r.step, left(r.result::text, 20) AS result, length(r.result::text) FROM taskq_claim('some') c, taskq_dependency_results(c.task_id) r;
 RESET taskq.max_dependency_results;
--- what is done: also those that died and are not waited for
+-- what is done: also dead members that are not waited for
 SELECT steps_total, steps_done, steps_dead FROM taskq.workflows WHERE workflow_id = :w;
 SELECT j -> 'counts' AS counts, j -> 'percentage' AS percentage FROM taskq_workflow(:w) j;
 SELECT taskq_revoke('open', r, '{submit,work,read,manage}') FROM unnest('{ws_worker,ws_other,ws_reader}'::text[]) r;

@@ -1,4 +1,4 @@
--- Instances of workflows that are kept no longer are removed, with all that is their own.
+-- Instances of workflows whose retention is over are removed, with everything of their own.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wx;
@@ -24,7 +24,7 @@ $$ SELECT format('%s workflows, %s live and %s finished steps, %s edges, %s sign
 SELECT taskq_create_queue('wx', '{"max_payload": 100000}'), taskq_create_queue('wx line', '{"key_policy": "serial"}'),
        taskq_create_queue('wx held', '{"key_policy": "serial_until_success"}');
 
--- one in error whose later steps still wait goes with these
+-- one in error whose later steps still wait is removed with these
 SELECT taskq_define_workflow('{"name": "wx broken", "version": "1", "queue": "wx", "retention": "0 s", "steps": [{"name": "a"}, {"name": "side"},
   {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b", "side"], "queue": "wx line", "key": "k"}, {"name": "d", "depends_on": ["c"]}]}');
 SELECT taskq_start_workflow('wx broken', to_jsonb(repeat('x', 9000))) AS w \gset
@@ -39,13 +39,13 @@ SELECT wx.removed(), wx.left(:w);
 SELECT wx.removed();
 SELECT queue, pending, blocked FROM taskq.queues WHERE queue IN ('wx', 'wx line') ORDER BY 1;
 SELECT * FROM taskq_check();
--- its reference is free, its place in the line is nobody's
+-- its reference is free, its position in the key queue is released
 SELECT taskq_submit('wx', reference => 'r') > 0 AS submitted, taskq_submit('wx line', key => 'k') > 0 AS second;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('wx line', max_tasks => 9);
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('wx line', max_tasks => 9);
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('wx', max_tasks => 9);
 
--- in several batches: from the first one on it is not there, and stays away
+-- in several batches: from the first one on it is not visible, and does not come back
 SELECT taskq_define_workflow(jsonb_build_object('name', 'wx wide', 'version', '1', 'queue', 'wx', 'retention', '0 s', 'identity', 'strict', 'identity_window', '0 s', 'steps',
   jsonb_build_array(jsonb_build_object('name', 'a')) || (SELECT jsonb_agg(jsonb_build_object('name', 's' || lpad(n::text, 4, '0'), 'depends_on', jsonb_build_array('a'))) FROM generate_series(1, 1200) n)));
 SELECT taskq_start_workflow('wx wide') AS w \gset
@@ -77,7 +77,7 @@ SELECT count(*) AS timers FROM taskq.timer WHERE at > now() + interval '300 days
 SELECT wx.removed(), wx.left(:w);
 SELECT count(*) AS timers FROM taskq.timer WHERE at > now() + interval '300 days';
 
--- one that has taken back what it did, and one that could not
+-- an instance that was compensated, and one that could not be
 SELECT taskq_define_workflow('{"name": "wx undo", "version": "1", "queue": "wx", "retention": "0 s", "on_failure": "compensate", "steps": [{"name": "a", "compensate": {"handler": "u"}},
   {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}');
 SELECT taskq_start_workflow('wx undo') AS w \gset
@@ -89,7 +89,7 @@ SELECT wx.done(), wx.fail(), wx.fail();
 SELECT wx.seen(:w);
 SELECT wx.removed(), wx.left(:w);
 
--- what still runs is waited for
+-- running steps are waited for
 SELECT taskq_define_workflow('{"name": "wx stopped", "version": "1", "queue": "wx", "retention": "0 s", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('wx stopped') AS w \gset
 SELECT task_id AS a, token FROM taskq_claim('wx') \gset

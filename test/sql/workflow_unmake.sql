@@ -1,4 +1,4 @@
--- Workflows: what a decision or batch has chosen is taken back.
+-- Workflows: what a decision or batch has chosen is undone.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wu;
@@ -17,7 +17,7 @@ END
 $$;
 CREATE FUNCTION wu.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name $$;
--- each step that workers do has its name as tag
+-- each step that workers do has its name as its tag
 CREATE FUNCTION wu.define(definition jsonb) RETURNS void LANGUAGE sql AS $$
 SELECT taskq_define_workflow(definition || '{"version": "1", "queue": "wu"}' || jsonb_build_object('steps', (
     SELECT jsonb_agg(s || CASE WHEN s ? 'signal' OR s ? 'workflow' OR s ? 'timer' OR s ? 'branches' THEN '{}' ELSE jsonb_build_object('tags', jsonb_build_array(s -> 'name')) END)
@@ -36,7 +36,7 @@ BEGIN
     RETURN format('%s %s %s', c.step, c.payload, c.dependency_results);
 END
 $$;
--- all that there are
+-- all steps
 CREATE FUNCTION wu.all() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -59,7 +59,7 @@ $$ SELECT (SELECT w.state || ' ' || w.steps_total || ': ' FROM taskq.workflows w
      FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
 SELECT taskq_create_queue('wu'), taskq_create_queue('wu serial', '{"key_policy": "serial"}');
 
--- another choice, before anything of the first one has begun
+-- another choice, before any step of the first one has begun
 SELECT wu.define('{"name": "wu option", "steps": [
   {"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "x2", "depends_on": ["x"]}, {"name": "y", "depends_on": ["d"]},
   {"name": "o"}, {"name": "j", "type": "deferred", "depends_on": ["x2", "y", "o"]}, {"name": "k", "depends_on": ["j"]}]}');
@@ -88,11 +88,11 @@ SELECT wu.retry(:w, 'd'), wu.seen(:w);
 SELECT wu.work(:w, 'd', '{"create": ["y"]}'), wu.seen(:w);
 SELECT wu.retry(:w, 'd'), wu.seen(:w);
 COMMIT;
--- what was done by hand with a step that has not begun goes with it
+-- what was done by hand with a step that has not begun is undone, too
 SELECT wu.work(:w, 'd', '{"create": ["x", "y"]}'), taskq_hold(wu.task(:w, 'x')), taskq_cancel(wu.task(:w, 'y')), wu.seen(:w);
 SELECT wu.retry(:w, 'd'), wu.seen(:w);
 SELECT * FROM taskq_check();
--- not when one of the steps has begun, was given back, or was done by hand
+-- not after one of the steps has begun, was released, or was completed by hand
 SELECT wu.work(:w, 'd', '{"create": ["x"]}');
 SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{x}') \gset
 SELECT wu.retry(:w, 'd'), wu.seen(:w);
@@ -102,7 +102,7 @@ SELECT taskq_start_workflow('wu option') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["x", "y"]}'), taskq_resolve(wu.task(:w, 'k')), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT taskq_cancel_workflow(:w);
 
--- a decision below another one; one that was skipped, after which a join was made
+-- a decision below another one; a skipped one, after which a join was created
 SELECT wu.define('{"name": "wu nested", "steps": [
   {"name": "a"}, {"name": "d", "type": "decision", "depends_on": ["a"], "when": "$.results.a.deep == true"},
   {"name": "e", "type": "decision", "depends_on": ["d"], "branches": [{"when": "$.results.d.z == 1", "steps": ["z"]}]}, {"name": "z", "depends_on": ["e"]},
@@ -112,15 +112,15 @@ SELECT wu.work(:w, 'a', '{"deep": false}'), wu.seen(:w);
 SELECT wu.retry(:w, 'a'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'a', '{"deep": true}'), wu.seen(:w);
--- what the engine has decided below it was done by nobody
+-- what the engine has decided below it, no worker has done
 SELECT wu.work(:w, 'd', '{"create": ["e", "v"], "z": 1}'), wu.seen(:w), wu.retry(:w, 'a'), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT wu.work(:w, 'd', '{"create": ["e", "v"], "z": 1}'), wu.seen(:w);
--- by itself it is decided anew, and alike
+-- by itself it decides again, with the same result
 SELECT wu.task(:w, 'z') AS z \gset
 SELECT wu.retry(:w, 'e'), wu.seen(:w), wu.task(:w, 'z') > :z AS made_anew;
 SELECT * FROM taskq_check();
 SELECT wu.all(), wu.seen(:w);
--- and what it has decided behind a step, as long as nobody has begun what follows
+-- and what it has decided behind a step, as long as no step after it has begun
 SELECT wu.define('{"name": "wu engine", "steps": [{"name": "a"}, {"name": "e", "type": "decision", "depends_on": ["a"], "branches": [{"when": "$.results.a.n > 1", "steps": ["x"]}, {"when": "$.results.a.n < 9", "steps": ["y"]}]},
   {"name": "x", "depends_on": ["e"]}, {"name": "y", "depends_on": ["e"]}, {"name": "j", "type": "deferred", "depends_on": ["x", "y"]}]}');
 SELECT taskq_start_workflow('wu engine') AS w \gset
@@ -128,22 +128,22 @@ SELECT wu.work(:w, 'a', '{"n": 1}'), wu.seen(:w), wu.retry(:w, 'a'), wu.seen(:w)
 SELECT step, result FROM taskq.workflow_steps WHERE workflow_id = :w AND result IS NOT NULL;
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'a', '{"n": 5}'), wu.seen(:w), wu.work(:w, 'x'), wu.retry(:w, 'a'), wu.retry(:w, 'e'), wu.all(), wu.seen(:w);
--- also when a join of it was reached by another way before
+-- also if a join of it was reached in another way before
 SELECT wu.define('{"name": "wu ways", "steps": [{"name": "a"}, {"name": "v", "depends_on": ["a"], "when": "$.results.a == 1"}, {"name": "d", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1"},
   {"name": "x", "depends_on": ["d"]}, {"name": "j", "type": "deferred", "depends_on": ["x", "v"], "when": "$.results.a == 1"}, {"name": "k", "depends_on": ["j"]}]}');
 SELECT taskq_start_workflow('wu ways') AS w \gset
 SELECT wu.work(:w, 'a', '2'), wu.seen(:w), wu.retry(:w, 'a'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'a', '1'), wu.work(:w, 'd', '{"create": ["x"]}'), wu.all(), wu.seen(:w);
--- but not what somebody has decided in its place
+-- but not a decision that was made by hand
 SELECT taskq_start_workflow('wu engine') AS w \gset
 SELECT taskq_resolve(wu.task(:w, 'e'), '{"create": []}'), wu.work(:w, 'a'), wu.retry(:w, 'a'), wu.seen(:w), wu.retry(:w, 'e'), wu.seen(:w);
 SELECT taskq_cancel_workflow(:w);
--- tried again when it was skipped, it is asked for a choice
+-- retried after it was skipped, it is asked for a choice
 SELECT taskq_start_workflow('wu nested') AS w \gset
 SELECT wu.work(:w, 'a', '{"deep": false}'), wu.retry(:w, 'd'), wu.seen(:w), wu.work(:w, 'd', '{"create": ["v"]}'), wu.seen(:w), wu.all(), wu.seen(:w);
 
--- a step that waits for the decision alone was there before the choice, and stays
+-- a step that waits only for the decision existed before the choice, and stays
 SELECT wu.define('{"name": "wu alone", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]},
   {"name": "j", "type": "deferred", "depends_on": ["d"]}, {"name": "k", "type": "deferred", "depends_on": ["x", "j"]}]}');
 SELECT taskq_start_workflow('wu alone') AS w \gset
@@ -152,7 +152,7 @@ SELECT wu.task(:w, 'j') AS j \gset
 SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'd'), wu.seen(:w), wu.task(:w, 'j') = :j AS stays;
 SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.all(), wu.seen(:w);
 
--- two decisions with one join: what the other one has made stays
+-- two decisions with one join: what the other one has created stays
 SELECT wu.define('{"name": "wu both", "steps": [{"name": "d", "type": "decision"}, {"name": "e", "type": "decision"},
   {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["e"]}, {"name": "j", "type": "deferred", "depends_on": ["x", "y"]}]}');
 SELECT taskq_start_workflow('wu both') AS w \gset
@@ -161,18 +161,18 @@ SELECT wu.retry(:w, 'e'), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'd', '{"create": []}'), wu.seen(:w), wu.work(:w, 'j'), wu.seen(:w);
 
--- a step that another decision has chosen stays, and waits for what is taken back
+-- a step that another decision has chosen stays, and waits for what is undone
 SELECT wu.define('{"name": "wu other", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "o"}, {"name": "j", "type": "deferred", "depends_on": ["x", "o"]},
   {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}, {"name": "k", "depends_on": ["z"]}]}');
 SELECT taskq_start_workflow('wu other') AS w \gset
 SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'e'), wu.seen(:w), wu.work(:w, 'e', '{"create": ["z"]}'), wu.seen(:w), wu.all(), wu.seen(:w);
--- done by hand, it needs nothing of that
+-- completed by hand, it does not need it
 SELECT taskq_start_workflow('wu other') AS w \gset
 SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": ["x"]}'), taskq_resolve(wu.task(:w, 'z')), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT wu.work(:w, 'd', '{"create": []}'), wu.all(), wu.seen(:w);
--- what is taken back had ended: it waits again, unless it has begun
+-- what is undone had ended: it waits again, unless it has begun
 SELECT wu.define('{"name": "wu passed", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "j", "type": "deferred", "depends_on": ["x"], "when": "$.results.d.j == 1"},
   {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}]}');
 SELECT taskq_start_workflow('wu passed') AS w \gset
@@ -184,14 +184,14 @@ SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": []}')
 SELECT wu.retry(:w, 'z'), wu.seen(:w), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w);
 SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{z}') \gset
 SELECT wu.retry(:w, 'd'), taskq_complete(:t, :k), wu.seen(:w);
--- also when it is a child of what is tried again, and is sent back first
+-- also if it is a child of what is retried, and is sent back first
 SELECT wu.define('{"name": "wu sent", "steps": [{"name": "a"}, {"name": "j", "type": "deferred", "depends_on": ["a", "x"], "when": "$.results.a == 1"}, {"name": "d", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1"},
   {"name": "x", "depends_on": ["d"]}, {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}]}');
 SELECT taskq_start_workflow('wu sent') AS w \gset
 SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'a', '2'), wu.seen(:w), wu.retry(:w, 'a'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'a', '1'), wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.work(:w, 'x'), wu.work(:w, 'j'), wu.seen(:w), wu.all();
--- a batch in place of the decision, and one that the engine makes
+-- a batch instead of the decision, and a decision by the engine
 SELECT wu.define('{"name": "wu mixed", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "j", "type": "deferred", "depends_on": ["m"]},
   {"name": "e", "type": "decision", "branches": [{"steps": ["z"]}]}, {"name": "z", "type": "decision", "depends_on": ["e", "j"]}, {"name": "k", "depends_on": ["z"]}, {"name": "n", "type": "deferred", "depends_on": ["k", "m"]}]}');
 SELECT taskq_start_workflow('wu mixed') AS w \gset
@@ -199,7 +199,7 @@ SELECT wu.work(:w, 'b', '{"total": 2, "size": 1}'), wu.seen(:w), wu.retry(:w, 'b
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'b', '{"total": 1, "size": 1}'), wu.seen(:w), wu.work(:w, 'm_001'), wu.work(:w, 'j'), wu.work(:w, 'z', '{"create": ["k"]}'), wu.all(), wu.seen(:w);
 
--- members of a batch, and what waits for them
+-- members of a batch, and the steps that wait for them
 SELECT wu.define('{"name": "wu group", "steps": [{"name": "b", "type": "batch"},
   {"name": "m", "type": "batch_worker", "depends_on": ["b"]}, {"name": "n", "type": "deferred", "depends_on": ["m"]}]}');
 SELECT taskq_start_workflow('wu group') AS w \gset
@@ -211,7 +211,7 @@ SELECT wu.work(:w, 'm_002'), wu.retry(:w, 'b'), wu.all(), wu.seen(:w);
 SELECT taskq_start_workflow('wu group') AS w \gset
 SELECT wu.work(:w, 'b', '{"total": 0, "size": 2}'), wu.seen(:w), wu.retry(:w, 'b'), wu.seen(:w), wu.work(:w, 'b', '{"total": 1, "size": 2}'), wu.all(), wu.seen(:w);
 
--- the result of the first try is gone, also if the second one has none; one that took much room, too
+-- the result of the first try is removed, also if the second one has no result; a large one, too
 SELECT taskq_start_workflow('wu group') AS w \gset
 SELECT wu.work(:w, 'b', '{"total": 2, "size": 1}'), wu.retry(:w, 'b');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{b}');
@@ -220,7 +220,7 @@ SELECT taskq_start_workflow('wu engine') AS w \gset
 SELECT wu.work(:w, 'a', '{"n": 5}'), wu.retry(:w, 'a');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{a}');
 SELECT wu.seen(:w), (SELECT result FROM taskq_get(wu.task(:w, 'a'))), wu.retry(:w, 'e'), wu.seen(:w), taskq_cancel_workflow(:w);
--- nor has one that the engine has decided and that is skipped now chosen anything
+-- nor has a decision by the engine that is skipped now chosen anything
 SELECT wu.define('{"name": "wu skips", "steps": [{"name": "a"}, {"name": "e", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1", "branches": [{"steps": ["x"]}]},
   {"name": "x", "depends_on": ["e"]}]}');
 SELECT taskq_start_workflow('wu skips') AS w \gset
@@ -229,7 +229,7 @@ SELECT taskq_start_workflow('wu group') AS w \gset
 SELECT wu.work(:w, 'b', jsonb_build_object('batches', (SELECT jsonb_agg(jsonb_build_object('n', n, 'text', 'room')) FROM generate_series(1, 200) n))), wu.retry(:w, 'b');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{b}');
 SELECT wu.seen(:w), wu.all(), wu.seen(:w);
--- a step that could not begin has failed no more; under stop the others come back
+-- a step that could not begin no longer counts as failed; under stop the others come back
 SELECT wu.define(jsonb_build_object('name', 'wu ' || f, 'on_failure', f, 'steps', '[{"name": "d", "type": "decision"},
   {"name": "x", "depends_on": ["d"], "payload": {"n": {"$": "$.results.d.n + 1"}}}, {"name": "y", "depends_on": ["d"]}, {"name": "o"}]'::jsonb)) FROM unnest('{continue,stop,compensate}'::text[]) f;
 SELECT taskq_start_workflow('wu continue') AS w, taskq_start_workflow('wu stop') AS v, taskq_start_workflow('wu compensate') AS u \gset
@@ -238,14 +238,14 @@ SELECT wu.work(:w, 'o'), wu.work(:w, 'y'), wu.seen(:w), wu.retry(:w, 'd');
 SELECT wu.retry(:v, 'd'), wu.seen(:v), wu.retry(:u, 'd'), wu.seen(:u);
 SELECT * FROM taskq_check();
 SELECT wu.work(:v, 'd', '{"create": ["x"], "n": 1}'), wu.all(), wu.seen(:v);
--- what a failure holds up was not made
+-- what a failure holds up was not created
 SELECT taskq_start_workflow('wu stop') AS v \gset
 SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{d}') \gset
 SELECT taskq_cancel(wu.task(:v, 'o')), taskq_complete(:t, :k, '{"create": ["y"]}'), wu.seen(:v), wu.retry(:v, 'd'), wu.seen(:v);
 SELECT * FROM taskq_check();
 SELECT taskq_cancel_workflow(:v);
 
--- others of its key go on
+-- other tasks of its key continue
 SELECT wu.define('{"name": "wu named", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"], "key": "k", "queue": "wu serial"},
   {"name": "y", "depends_on": ["d"], "key": "k", "queue": "wu serial"}]}');
 SELECT taskq_start_workflow('wu named') AS w \gset
@@ -257,7 +257,7 @@ SELECT wu.work(:w, 'd', '{"create": ["y"]}'), wu.seen(:w), taskq_cancel(:after),
 SELECT * FROM taskq_check();
 SELECT taskq_cancel_workflow(:w);
 
--- what no worker does has begun when it waits; a signal that came before stays
+-- a step that no worker does has begun when it waits; a signal that came before stays
 SELECT wu.define('{"name": "wu inlet", "steps": [{"name": "i"}]}');
 SELECT wu.define('{"name": "wu passive", "steps": [{"name": "d", "type": "decision"}, {"name": "s", "type": "signal", "depends_on": ["d"], "signal": {"name": "go"}},
   {"name": "i", "type": "workflow", "depends_on": ["d"], "workflow": {"name": "wu inlet"}}, {"name": "x", "depends_on": ["d"]}, {"name": "l", "type": "signal", "depends_on": ["x"], "signal": {"name": "late"}}]}');
@@ -270,9 +270,9 @@ SELECT taskq_start_workflow('wu passive') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["i"]}'), taskq_cancel(wu.task(:w, 'i')), wu.seen(:w), wu.retry(:w, 'd');
 SELECT wu.retry(:w, 'i'), wu.all(), wu.seen(:w);
 
--- nor any other that has waited; what could not wait has not begun
+-- nor any other step that has waited; a step that could not wait has not begun
 SELECT wu.define('{"name": "wu waits", "steps": [{"name": "d", "type": "decision"}, {"name": "s", "type": "signal", "depends_on": ["d"], "signal": {"name": "go"}}, {"name": "t", "type": "timer", "depends_on": ["d"], "timer": {"after": {"$": "$.results.d.wait"}}},
-  {"name": "i", "type": "workflow", "depends_on": ["d"], "workflow": {"name": "wu nobody"}}]}');
+  {"name": "i", "type": "workflow", "depends_on": ["d"], "workflow": {"name": "wu absent"}}]}');
 SELECT taskq_start_workflow('wu waits') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["s"]}'), taskq_cancel(wu.task(:w, 's')), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT taskq_start_workflow('wu waits') AS w \gset
@@ -283,7 +283,7 @@ SELECT taskq_start_workflow('wu waits') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["i"]}'), wu.seen(:w), wu.retry(:w, 'd'), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w);
 SELECT * FROM taskq_check();
 
--- nobody approves with a signal what he could not have approved
+-- no role approves with a signal what it could not have approved
 CREATE ROLE wu_clerk;
 CREATE ROLE wu_boss;
 GRANT USAGE ON SCHEMA wu TO wu_clerk;
@@ -292,11 +292,11 @@ SELECT wu.define('{"name": "wu roles", "steps": [{"name": "d", "type": "decision
   {"name": "small", "type": "approval", "depends_on": ["x2"], "signal": {"name": "ok", "role": "wu_clerk"}}, {"name": "large", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wu_boss"}}]}');
 SELECT taskq_start_workflow('wu roles') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w);
--- nothing has begun: the other choice may come yet
+-- nothing has begun: the other choice is still possible
 SET ROLE wu_clerk;
 SELECT wu.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
--- it cannot, until this is tried again
+-- it is not, until this is retried
 SELECT taskq_resolve(wu.task(:w, 'x')), wu.seen(:w);
 SET ROLE wu_clerk;
 SELECT taskq_signal(:w, 'ok', '{"approved": true}');
@@ -310,7 +310,7 @@ SET ROLE wu_boss;
 SELECT taskq_signal(:w, 'ok', '{"approved": true}');
 RESET ROLE;
 SELECT wu.seen(:w);
--- one that he could have given to all of them stays
+-- a signal that the role could have given to all of them stays
 GRANT wu_boss TO wu_clerk;
 SELECT taskq_start_workflow('wu roles') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["x"]}');

@@ -1,5 +1,6 @@
-# A worker of all queues meets queues from which nothing can be claimed: they
-# are passed over with a warning, and it gets the tasks of all others.
+# A worker claims from all queues, and nothing can be claimed from some of them:
+# these queues are skipped with a warning, and the worker gets the tasks of all
+# other queues.
 use strict;
 use warnings;
 use FindBin;
@@ -12,8 +13,8 @@ use TaskqTest;
 my $node = start_node('all', 'fsync' => 'off', 'taskq.max_counters' => 16);
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-# claims(N, SQL): so many claims of all queues in one session, and the
-# warnings and errors that it met.
+# claims(N, SQL): N claims from all queues in one session, and the warnings and
+# errors that it met.
 sub claims
 {
 	my ($n, $first) = @_;
@@ -36,28 +37,28 @@ END LOOP; END $$;
 SELECT count(*) FROM taskq_submit_many('plain', array_fill('{}'::jsonb, ARRAY[6]));
 SQL
 my $left = $sql->("SELECT count(*) FROM taskq.tasks WHERE queue LIKE 'limited%' AND state = 'pending'");
-cmp_ok($left, '>', 5, 'there is no room for some queues');
+cmp_ok($left, '>', 5, 'some queues get no counter');
 my $got = claims(8);
-is(($got =~ s/plain ?//g), 6, 'each claim of all queues gets a task of the others');
-unlike($got, qr/TQ|42|55/, 'without an error');
-is(join(' ', sort keys %{ { map { $_ => 1 } split / /, $got } }), '53400', 'and says so');
-cmp_ok(scalar(split / /, $got), '<=', $left, 'once for each queue, however many claims there are');
+is(($got =~ s/plain ?//g), 6, 'each claim from all queues gets a task of another queue');
+unlike($got, qr/TQ|42|55/, 'such a claim raises no error');
+is(join(' ', sort keys %{ { map { $_ => 1 } split / /, $got } }), '53400', 'the warning names the missing counters');
+cmp_ok(scalar(split / /, $got), '<=', $left, 'each queue is warned of once, however many claims skip it');
 my $one = $sql->("SELECT min(queue) FROM taskq.tasks WHERE queue LIKE 'limited%' AND state = 'pending'");
 is(error_of($node, "SELECT FROM taskq_claim('$one')"), '53400', 'a claim that names the queue fails');
-is($sql->("SET client_min_messages = error; CALL taskq_wait(NULL, '0 s', NULL, 'all')"), 'f', 'taskq_wait does not take it for ready');
+is($sql->("SET client_min_messages = error; CALL taskq_wait(NULL, '0 s', NULL, 'all')"), 'f', 'taskq_wait does not report the queue as ready');
 $sql->("SELECT count(taskq_drop_queue('limited' || n, true)) FROM generate_series(1, 30) n");
 
-# --- another error, at one queue only
+# --- another error, in one queue only
 $sql->("SELECT taskq_create_queue('broken'), taskq_create_queue('sound')");
 $sql->("SELECT taskq_submit('broken'), taskq_submit('sound'), taskq_submit('sound')");
 $sql->("UPDATE taskq.queue SET options = '{\"max_attempts\": \"many\"}' WHERE name = 'broken'; SELECT taskq_alter_queue('sound', '{}')");
-like(error_of($node, "SELECT FROM taskq_claim('broken')"), qr/^\w{5}$/, 'a queue from which a claim fails');
+like(error_of($node, "SELECT FROM taskq_claim('broken')"), qr/^\w{5}$/, 'claims from one queue fail');
 $got = claims(6);
-is(($got =~ s/sound ?//g), 2, 'the others are served');
-like($got, qr/^(TQ004) \1$/, 'after one error, with one warning');
+is(($got =~ s/sound ?//g), 2, 'the tasks of the other queues are claimed');
+like($got, qr/^(TQ004) \1$/, 'the queue is skipped after one error, with one warning');
 is($sql->("SELECT count(*) FROM taskq.tasks WHERE state = 'running' AND queue = 'sound'"), 2, 'what was claimed is kept');
 $sql->("UPDATE taskq.queue SET options = '{}' WHERE name = 'broken'; SELECT taskq_alter_queue('sound', '{}')");
-is(claims(2), 'broken', 'and so is that queue, when it can be');
+is(claims(2), 'broken', 'the queue is served again when the error is gone');
 sound($node);
 
 # --- without preloading, limits cannot be kept
@@ -67,6 +68,6 @@ $sql->("SELECT taskq_create_queue('unlimited')");
 $sql->("UPDATE taskq.queue SET options = '{\"max_running\": 2}' WHERE name = 'sound'; SELECT taskq_alter_queue('unlimited', '{}')");
 $sql->("SELECT taskq_submit('sound'), taskq_submit('unlimited')");
 is(error_of($node, "SELECT FROM taskq_claim('sound')"), '55000', 'a limit needs preloading');
-is(claims(3), 'unlimited 55000', 'its queue is passed over');
+is(claims(3), 'unlimited 55000', 'without preloading, a queue with a limit is skipped');
 $node->stop('fast');
 done_testing();

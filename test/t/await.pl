@@ -1,7 +1,7 @@
-# CALL taskq_await, taskq_call and taskq_await_workflow: whatever ends the task,
-# its finisher, the session that awaits it, or the server; in one session, and
-# between two, regress await and workflow_await, and isolation await_end and
-# workflow_await, have the rest.
+# CALL taskq_await, taskq_call and taskq_await_workflow: the task ends by its
+# worker, by the session that awaits it, or by the server. The rest, in one
+# session and between two, is in regress await and workflow_await, and in
+# isolation await_end and workflow_await.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;
@@ -27,14 +27,14 @@ sub running_task
 	return split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('$queue', lease => '1 h')");
 }
 
-# It sleeps until the end of the task.
+# The session sleeps until the task ends.
 sub awaiter
 {
 	my ($id, $before) = @_;
 	return sleeper(($before // '') . "CALL taskq_await($id, '5 min');");
 }
 
-# Places of sessions that wait, for claims or for ends.
+# Sessions that wait, for claims or for ends of tasks.
 sub waiting
 {
 	my ($n) = $sql->("SELECT detail FROM taskq_health() WHERE check_name = 'waiting'") =~ /^(\d+) sessions wait/;
@@ -43,7 +43,8 @@ sub waiting
 
 $sql->(q{SELECT taskq_create_queue('q'), taskq_create_queue('none', '{"retention": "none"}')});
 
-# --- the end ends the sleep, of all who wait for it, and nothing else does
+# --- the end of a task wakes all sessions that wait for it, and nothing else
+# does
 my ($id, $token) = running_task('q');
 my ($other) = running_task('q');
 my $w = awaiter($id);
@@ -52,21 +53,21 @@ my $third = awaiter($other);
 my $before = numbers();
 is(waiting(), 3, 'three sessions wait');
 $sql->("SELECT taskq_complete($id, $token, '42')");
-is(answer($w), 'done|42|', 'the end of a task is told');
-is(answer($second), 'done|42|', 'to everybody who awaits it');
+is(answer($w), 'done|42|', 'the end of a task is reported');
+is(answer($second), 'done|42|', 'every session that awaits the task gets it');
 my $after = numbers();
-is($after->{wakes} - $before->{wakes}, 2, 'two were woken');
-is($after->{sleeps}, $before->{sleeps}, 'and nobody looks now and then');
-is($sql->("CALL taskq_await($id)"), 'done|42|', 'who comes later need not sleep');
+is($after->{wakes} - $before->{wakes}, 2, 'two sessions were woken');
+is($after->{sleeps}, $before->{sleeps}, 'the sessions do not poll');
+is($sql->("CALL taskq_await($id)"), 'done|42|', 'a session that asks later does not sleep');
 
 # --- the memory of waiters is lost
 $sql->('SELECT taskq.debug_wipe()');
-ok(within(30, sub { waiting() == 1 }), 'memory is lost: who awaits a task enters it again');
-ok(asleep($third), 'and sleeps');
+ok(within(30, sub { waiting() == 1 }), 'memory is lost: a session that awaits a task registers again');
+ok(asleep($third), 'the session sleeps again');
 $sql->("SELECT taskq_cancel($other, force => true)");
-is(answer($third), 'cancelled||', 'until the task is cancelled');
+is(answer($third), 'cancelled||', 'the session sleeps until the task is cancelled');
 
-# --- instances of workflows: one wake, by the end that is theirs
+# --- instances of workflows: one wake, when the instance itself ends
 my $flow = $sql->(<<'SQL') =~ s/.*\n//sr;
 SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "flow", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('two');
@@ -75,20 +76,20 @@ my $step = sub { $sql->("SELECT step, taskq_complete(task_id, token, '7') FROM t
 $w = sleeper("CALL taskq_await_workflow($flow, '5 min');");
 $before = numbers();
 is($step->(), 'a|', 'a step of an instance ends');
-is($step->(), 'b|', 'and the last one');
-is(answer($w), 'done|7', 'the end of the instance is told');
+is($step->(), 'b|', 'the last step of the instance ends');
+is(answer($w), 'done|7', 'the end of the instance is reported');
 $after = numbers();
-is($after->{wakes} - $before->{wakes}, 1, 'with one wake');
-is($after->{sleeps}, $before->{sleeps}, 'and no look now and then');
+is($after->{wakes} - $before->{wakes}, 1, 'the session was woken once');
+is($after->{sleeps}, $before->{sleeps}, 'the session did not poll');
 $flow = $sql->("SELECT taskq_start_workflow('two')");
 $w = sleeper("CALL taskq_await_workflow($flow, '5 min');");
 $sql->('SELECT taskq.debug_wipe()');
-ok(within(30, sub { waiting() == 1 }), 'memory is lost: who awaits an instance enters it again');
-ok(asleep($w), 'and sleeps');
+ok(within(30, sub { waiting() == 1 }), 'memory is lost: a session that awaits an instance registers again');
+ok(asleep($w), 'the session sleeps again');
 $sql->("SELECT taskq_cancel_workflow($flow)");
-is(answer($w), 'cancelled|', 'until it is cancelled');
+is(answer($w), 'cancelled|', 'the session sleeps until the instance is cancelled');
 
-# --- the session that awaits it ends before
+# --- the session that waits ends before the task
 ($id, $token) = running_task('q');
 my %ends = (
 	cancelled => [ '57014', sub { give_up($_[0]) } ],
@@ -104,31 +105,31 @@ $w = awaiter($id);
 my $pid = pid_of($w);
 $w->{run}->kill_kill;
 ok(within(45, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE pid = $pid") eq '0' }), 'its client is gone');
-is(waiting(), 0, 'none of them waits any more');
+is(waiting(), 0, 'none of these sessions is listed as waiting');
 $w = sleeper("CALL taskq_call('calls', '1', '5 min');");
 give_up($w);
 is(answer($w), '57014', 'taskq_call, cancelled while it waits');
-is($sql->("SELECT state FROM taskq.tasks WHERE queue = 'calls'"), 'pending', 'has submitted its task');
+is($sql->("SELECT state FROM taskq.tasks WHERE queue = 'calls'"), 'pending', 'its task has been submitted');
 
-# --- what is taken away
+# --- the task is removed
 my $gone = $sql->("SELECT taskq_submit('q', '\"purged\"')");
 $w = awaiter($gone);
-is($sql->("SELECT taskq_purge('q', '{pending}')"), 1, 'a task is purged while somebody awaits it');
-is(answer($w), '||', 'of which nothing is known then');
+is($sql->("SELECT taskq_purge('q', '{pending}')"), 1, 'a task is purged while a session awaits it');
+is(answer($w), '||', 'nothing is reported of the purged task');
 my $holder = open_session($node);
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $w = awaiter($id, "SET taskq.debug_point = 'wait_woken';");
 $sql->("SELECT taskq_complete($id, $token, '43')");
-ok(at_point($w), 'one that ended, and told so');
-is($sql->("SELECT taskq_purge('q', '{done}', from_id => $id, to_id => $id)"), 1, 'is purged before who was told looks');
+ok(at_point($w), 'a task ends, and the session is woken');
+is($sql->("SELECT taskq_purge('q', '{done}', from_id => $id, to_id => $id)"), 1, 'the task is purged before the woken session reads it');
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-is(answer($w), 'done||', 'the state is known');
+is(answer($w), 'done||', 'its state is reported all the same');
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $w = start("SET taskq.debug_point = 'call_submitted'; CALL taskq_call('none', '1', '5 min');");
 ok(at_point($w), 'taskq_call has submitted its task');
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq_claim('none')");
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-like(answer($w), qr/^\d+\|done\|\|$/, 'which ends and leaves nothing, before it looks: known, too');
+like(answer($w), qr/^\d+\|done\|\|$/, 'a task that ends and leaves no row before the session reads it is reported as done');
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
 my ($rc, $out, $err) = $node->psql('postgres', <<'SQL', on_error_stop => 0);
 \set VERBOSITY sqlstate
@@ -138,8 +139,8 @@ CALL taskq_call('calls', '2', '5 min');
 RESET statement_timeout;
 SELECT substring(detail FOR 15) FROM taskq_health() WHERE check_name = 'waiting';
 SQL
-like($err, qr/57014/, 'taskq_call that fails right behind its commit');
-is($out, '0 sessions wait', 'does not count as waiting');
+like($err, qr/57014/, 'taskq_call fails immediately after its commit');
+is($out, '0 sessions wait', 'the failed session is not listed as waiting');
 $holder->quit;
 
 # --- prepared ends, which another session commits after a restart
@@ -160,28 +161,28 @@ $w = awaiter($prepared{q});
 $second = awaiter($prepared{none});
 $third = awaiter($id);
 $sql->("COMMIT PREPARED 'end in q'");
-is(answer($w), 'done|"prepared"|', 'COMMIT PREPARED after a restart is the end');
-ok(asleep($second, $third), 'of this task only');
+is(answer($w), 'done|"prepared"|', 'COMMIT PREPARED after a restart ends the task');
+ok(asleep($second, $third), 'COMMIT PREPARED ends no other task');
 $sql->("COMMIT PREPARED 'end in none'");
-is(answer($second), '||', 'that one has left nothing, and nobody told its state');
+is(answer($second), '||', 'nothing is reported of a task that left no row');
 $sql->("ROLLBACK PREPARED 'no end'");
-ok(asleep($third), 'ROLLBACK PREPARED is no end');
+ok(asleep($third), 'ROLLBACK PREPARED ends no task');
 $sql->("SELECT taskq_fail($id, $token, 'no luck', retryable => false)");
-is(answer($third), 'dead||no luck', 'the next attempt to end it is');
+is(answer($third), 'dead||no luck', 'the next attempt to end the task succeeds');
 
-# --- the finisher is killed, and the server starts anew
+# --- the process that finishes the task is killed, and the server starts again
 ($id, $token) = running_task('q');
 $holder = open_session($node);
 $pid = $holder->query_safe('SELECT pg_backend_pid()');
 $w = awaiter($id);
 $holder->query_safe("BEGIN; SELECT taskq_complete($id, $token, '\"lost\"')");
 kill 'KILL', $pid;
-ok(recovered($node, 1, 60), 'the finisher is killed before its commit');
-like(answer($w), qr/57P02|closed the connection/, 'who awaits the task loses the connection');
+ok(recovered($node, 1, 60), 'the process is killed before its commit');
+like(answer($w), qr/57P02|closed the connection/, 'the session that awaits the task loses its connection');
 eval { $holder->quit };
 $w = awaiter($id);
 $sql->("SELECT taskq_complete($id, $token, '44')");
-is(answer($w), 'done|44|', 'awaits it again, and gets the end that was committed');
+is(answer($w), 'done|44|', 'the session awaits the task again, and gets the end that was committed');
 sound($node, crashes => 1);
 $node->stop('fast');
 done_testing();

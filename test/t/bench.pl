@@ -1,7 +1,7 @@
 # The benchmark: every part runs, with numbers so small that its figures mean
-# nothing, and leaves results that bench/report can read; a system that fails
-# or does no work is an error; an interrupted run leaves nothing; the report
-# reckons as it says and refuses what is no result.
+# nothing, and leaves results that bench/report can read; a system that fails or
+# does no work is an error; an interrupted run leaves nothing; the report
+# calculates as documented and refuses what is not a result.
 # (takes long)
 use strict;
 use warnings;
@@ -39,7 +39,8 @@ sub possible
 	return $page !~ $needs{$need};
 }
 
-# with_settings(CODE, %settings): with them in the environment
+# with_settings(CODE, %settings): run CODE with these settings in the
+# environment
 sub with_settings
 {
 	my ($code, %settings) = @_;
@@ -47,7 +48,7 @@ sub with_settings
 	return $code->();
 }
 
-# bench(%settings): exit status and what it said
+# bench(%settings): the exit status and the output
 sub bench
 {
 	my (%settings) = @_;
@@ -58,7 +59,7 @@ sub bench
 	}, %settings);
 }
 
-# report(DIRECTORY, [PAGE, PICTURES]): exit status and what it said
+# report(DIRECTORY, [PAGE, PICTURES]): the exit status and the output
 sub report
 {
 	my @arguments = @_;
@@ -76,7 +77,7 @@ sub results
 	return $dir;
 }
 
-# reckoning: the ratio is the median of the rounds' ratios
+# the ratio is the median of the rounds' ratios
 my @good = (
 	'fact;part;claiming', 'setting;ROUNDS;3',
 	'value;work;taskq;1;tasks/s;90', 'value;work;limit;1;tasks/s;100',
@@ -86,12 +87,12 @@ my @good = (
 	'aim;bad;work|taskq|tasks/s;<=;94', 'aim;none;wake|taskq|ms;<=;1');
 my ($status, $said) = report(results(@good, 'end'));
 is($status, 0, 'results are read') or diag($said);
-like($said, qr/^\| work \| taskq \| 95 \(90 to 800\) \| 0\.90 \|  \|$/m, 'median, spread and ratio');
-like($said, qr/^\| good \| ≥ 0\.9 × limit \| 0\.90 \| met \|$/m, 'an aim that is met');
-like($said, qr/^\| bad \| ≤ 94 \| 95 \| \*\*missed\*\* \|$/m, 'one that is missed');
-like($said, qr/^\| none \| ≤ 1 \|  \| not measured \|$/m, 'one that was not measured');
+like($said, qr/^\| work \| taskq \| 95 \(90 to 800\) \| 0\.90 \|  \|$/m, 'median, spread and ratio are right');
+like($said, qr/^\| good \| ≥ 0\.9 × limit \| 0\.90 \| met \|$/m, 'an aim that is met is reported as met');
+like($said, qr/^\| bad \| ≤ 94 \| 95 \| \*\*missed\*\* \|$/m, 'an aim that is missed is reported as missed');
+like($said, qr/^\| none \| ≤ 1 \|  \| not measured \|$/m, 'an aim that was not measured is reported so');
 
-# a part that was measured anew, beside others that the page has
+# a part that was measured again, next to others that the page has
 my $kept = PostgreSQL::Test::Utils::tempdir_short();
 my $old = "## Old part\n\n    make bench PART=idle\n\n| aim | wanted | measured | |\n|---|---|---|---|\n"
   . "| old aim | ≥ 1 | 2 | met |\n\nfact old.\n";
@@ -99,34 +100,34 @@ append_to_file("$kept/page.md", "# Results\n\n## Aims\n\nnone\n\n$old\n## Work\n
 ($status, $said) = report(results(@good, 'end'), "$kept/page.md", "$kept/pictures");
 is($status, 0, 'a page is written over another') or diag($said);
 $said = slurp_file("$kept/page.md");
-like($said, qr/^\Q$old\E/m, 'what was not measured stays');
-like($said, qr/^\| old aim .* met \|\n\n2 met, 1 missed, 1 not measured\.$/m, 'with its aims');
-unlike($said, qr/forgotten/, 'what was measured is told anew');
+like($said, qr/^\Q$old\E/m, 'a part that was not measured stays on the page');
+like($said, qr/^\| old aim .* met \|\n\n2 met, 1 missed, 1 not measured\.$/m, 'its aims stay, too');
+unlike($said, qr/forgotten/, 'a part that was measured again is replaced');
 ($status, my $again) = report(results(@good, 'end'), "$kept/page.md", "$kept/pictures");
-is(slurp_file("$kept/page.md"), $said, 'and once more');
+is(slurp_file("$kept/page.md"), $said, 'a second report changes nothing');
 
-# what is no result
+# what is not a result
 my %refused = (
-	'a run that did not end' => [@good],
+	'a run that did not finish is refused' => [@good],
 	'nothing measured' => [ 'fact;part;claiming', 'end' ],
-	'a value that is no number' => [ @good, 'value;work;taskq;4;tasks/s;', 'end' ],
-	'a round that is there twice' => [ @good, 'value;work;taskq;3;tasks/s;95', 'end' ],
-	'an unknown line' => [ @good, 'valve;work', 'end' ],
-	'a line behind the end' => [ @good, 'end', 'note;more' ]);
+	'a value that is no number is refused' => [ @good, 'value;work;taskq;4;tasks/s;', 'end' ],
+	'a round that occurs twice is refused' => [ @good, 'value;work;taskq;3;tasks/s;95', 'end' ],
+	'an unknown line is refused' => [ @good, 'valve;work', 'end' ],
+	'a line after the end is refused' => [ @good, 'end', 'note;more' ]);
 for my $what (sort keys %refused)
 {
 	($status, $said) = report(results(@{ $refused{$what} }));
 	is($status, 1, "refused: $what");
 }
 
-# too few tasks: somebody gets nothing, and that is no result
+# too few tasks: one client gets no task, and that is no result
 my $few = PostgreSQL::Test::Utils::tempdir_short();
 ($status, $said) = bench(TASKQ_TMP => $few, PART => 'work', SYSTEMS => 'raw', LOADED => 5);
 is($status, 2, 'a client that gets no task is an error');
-like($said, qr/^bench: raw: work failed with 2 clients/m, 'which is told');
-is_deeply([ glob "$few/results/*" ], [], 'and leaves no result');
+like($said, qr/^bench: raw: work failed with 2 clients/m, 'the error is reported');
+is_deeply([ glob "$few/results/*" ], [], 'the run leaves no result');
 
-# interrupted while it works
+# interrupted while it runs
 my $stopped = PostgreSQL::Test::Utils::tempdir_short();
 my $out = '';
 my $run = with_settings(
@@ -134,22 +135,22 @@ my $run = with_settings(
 	TASKQ_TMP => $stopped, PART => 'work', SYSTEMS => 'raw', TRANSACTIONS => 1_000_000, LOADED => 1);
 my $postmaster;
 ok(within($BOUND, sub { $run->pump_nb; ($postmaster) = slurp_file("$stopped/bench/data/postmaster.pid") =~ /^(\d+)\n/; $out =~ /does what/ }),
-	'a run is under way');
+	'a run is in progress');
 $run->signal('TERM');
 eval { $run->finish };
-is($run->full_result(0) >> 8, 143, 'it ends when it is told to');
-ok(within($BOUND, sub { !kill 0, $postmaster }), 'its server, too');
+is($run->full_result(0) >> 8, 143, 'the run stops on a signal');
+ok(within($BOUND, sub { !kill 0, $postmaster }), 'its server stops, too');
 ok(!-e "$stopped/bench", 'nothing is left');
 
-# every part, and the report of them
+# every part, and the report on them
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
 ($status, $said) = bench(TASKQ_TMP => $dir, PART => "@parts");
 is($status, 0, 'all parts run') or diag($said);
-is_deeply([ map { m{(\w+)\.tsv$} } sort glob "$dir/results/*.tsv" ], \@parts, 'each has its results');
-like($said, qr/^## Aims.*\b0 not measured/ms, 'every aim is judged by what was measured');
+is_deeply([ map { m{(\w+)\.tsv$} } sort glob "$dir/results/*.tsv" ], \@parts, 'each part has its results');
+like($said, qr/^## Aims.*\b0 not measured/ms, 'every aim is compared with what was measured');
 unlike($said, qr/\| *\|.*\| missing|nan|inf\b/i, 'every figure is a number');
-is(scalar(() = $said =~ /^    make bench PART=/mg), scalar @parts, 'every part is in the report');
-ok(!-e "$dir/bench", 'the server is gone');
+is(scalar(() = $said =~ /^    make bench PART=/mg), scalar @parts, 'the report has every part');
+ok(!-e "$dir/bench", 'the server has stopped');
 like($_, qr/^value\t/m, 'there are values') for map { slurp_file($_) } glob "$dir/results/*.tsv";
 
 # the page and its pictures
@@ -160,7 +161,7 @@ SKIP:
 	skip 'gnuplot is not there', 1 unless grep { -x "$_/gnuplot" } split /:/, $ENV{PATH};
 	is_deeply([ map { m{(\w+)\.svg$} } sort glob "$dir/pictures/*.svg" ],
 		[ grep { my $of = $_ eq 'clients' ? 'work' : $_; grep { $_ eq $of } @parts } qw(clients held wake) ],
-		'and the pictures');
+		'the pictures are written');
 }
 
 done_testing();

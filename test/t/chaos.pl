@@ -1,6 +1,7 @@
-# Producers and workers at random, while workers, backends and the server are
-# killed, frozen and restarted; then the rules of test/chaos are checked on
-# what everybody wrote down.  CHAOS_SECONDS and CHAOS_SEED: see test/chaos/README.md.
+# Producers and workers act at random, while workers, backends and the server
+# are killed, frozen and restarted; then the rules of test/chaos are checked on
+# what every process wrote down. CHAOS_SECONDS and CHAOS_SEED: see
+# test/chaos/README.md.
 # expect-log: terminated by signal 9
 # (takes long)
 use strict;
@@ -21,7 +22,7 @@ my %least =
   ? (acknowledged => 1000, unknown => 10, holders => 3, woken => 10, audited => 1, ordered => 100, released => 10, instances => 20, steps => 100)
   : (acknowledged => 5000, unknown => 50, holders => 10, woken => 50, audited => 1, ordered => 1000, released => 100, instances => 100, steps => 500);
 
-# at once, so that it is known when the run does not come to its end
+# printed immediately, so that the seed is known even if the run does not finish
 diag "chaos: SEED=$seed SECONDS=$seconds";
 my $run = Chaos::Run->new(
 	name => 'chaos', seconds => $seconds, seed => $seed, client => $ENV{TASKQ_CHAOS_CLIENT},
@@ -29,7 +30,7 @@ my $run = Chaos::Run->new(
 	holders => 5 * $least{holders},    # of bound workers, and late ones, it is not sure
 	dir => "$PostgreSQL::Test::Utils::tmp_check/chaos");
 $run->sabotage;
-ok($run->drain($seconds < 60 ? 40 : 90), 'after the sabotage all tasks come to an end');
+ok($run->drain($seconds < 60 ? 40 : 90), 'after the faults all tasks end');
 note sprintf 'figure: drained in %.1f s; %d actions were left out', $run->{drain_time}, $run->{left_out} // 0;
 $run->write_final;
 $run->stop;
@@ -45,6 +46,6 @@ for my $result (Chaos::Report::judge($history))
 }
 my $counts = Chaos::Report::counts($history);
 note "figure: $_" for Chaos::Report::count_lines($counts);
-is(join(', ', Chaos::Report::unexpected_errors($counts)), '', 'no errors but those of the contract');
-is(join(', ', Chaos::Report::void($counts, %least)), '', 'the run was not void');
+is(join(', ', Chaos::Report::unexpected_errors($counts)), '', 'clients met only the errors of the contract');
+is(join(', ', Chaos::Report::void($counts, %least)), '', 'the run did enough to count');
 done_testing();

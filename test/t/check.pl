@@ -1,6 +1,6 @@
 # taskq_check() finds nothing while sixteen clients work, memory is lost and
-# leaves of the archive are truncated, and finds what somebody did to the
-# tables that memory does not know.
+# leaves of the archive are truncated, and finds changes to the tables that
+# memory does not know.
 # LONG=1: half a minute
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ SELECT taskq_create_queue('kept', '{"retention": "none", "dead_letter_queue": "l
 SELECT count(*) FROM taskq.queues;
 SQL
 
-# psql's own errors (a token that another client used up) are part of it
+# errors of psql itself (a token that another client used up) are expected
 my $clients = start_clients($node, $CLIENTS, <<'SQL');
 \set VERBOSITY sqlstate
 \set worker `echo $PPID`
@@ -102,14 +102,14 @@ end_clients($clients);
 is($found, '', 'nothing is found while sixteen clients work');
 my $ids = $sql->('SELECT last_value FROM taskq.task_id_seq');
 note "figure: $checks checks, $wipes wipes, $ids tasks";
-cmp_ok($checks, '>=', $CHECKS, 'it was asked often (void otherwise)') if $found eq '';
-cmp_ok($ids, '>', 500, 'they did work');
+cmp_ok($checks, '>=', $CHECKS, 'taskq_check() ran often enough (void otherwise)') if $found eq '';
+cmp_ok($ids, '>', 500, 'the clients did enough work');
 my %errors = errors_of($clients);
 note 'figure: errors of clients ' . join ' ', map { "$_: $errors{$_}" } sort keys %errors;
-is(join(' ', grep { /^XX/ } sort keys %errors), '', 'no error of theirs was a bug');
+is(join(' ', grep { /^XX/ } sort keys %errors), '', 'none of the clients\' errors was a bug');
 isnt($sql->("SELECT bucket FROM taskq.archive_rotation"), '',
-	'leaves were filled in turn');
-is($sql->($check), '', 'nor is anything found when they have ended');
+	'several leaves were filled');
+is($sql->($check), '', 'nothing is found when the clients have ended');
 
 # What memory does not know.
 
@@ -121,7 +121,7 @@ SQL
 $sql->("SELECT taskq_submit('memory', reference => '$_', priority => 9); SELECT taskq_claim('memory', lease => '1 h')")
   for qw(a b c);
 $sql->('SELECT count(*) FROM taskq.queues');
-is($sql->($check), '', 'all is well');
+is($sql->($check), '', 'nothing is wrong at first');
 
 my $planted = sub {
 	my ($change, $back, @expected) = @_;
@@ -129,7 +129,7 @@ my $planted = sub {
 	my $answer = $sql->($check);
 	like($answer, qr/^\Q$_\E/m, "found: $_") for @expected;
 	$sql->($back);
-	is($sql->($check), '', 'and well again');
+	is($sql->($check), '', 'nothing is wrong after the repair');
 	return;
 };
 $planted->(
@@ -137,20 +137,20 @@ $planted->(
 	  . " WHERE reference = 'waits'",
 	"UPDATE taskq.task SET state = 1, attempt = 0, token = 0, claimed_at = '-infinity', lease_until = 'infinity'"
 	  . " WHERE reference = 'waits'",
-	'running task is not in the registry',
+	'running task has no entry in shared memory',
 	'number of live tasks is wrong',
 	'number of reserved claims is wrong');
 $planted->(
 	"UPDATE taskq.task SET token = token + 1 WHERE reference = 'a'",
 	"UPDATE taskq.task SET token = token - 1 WHERE reference = 'a'",
-	'registry knows another claim of a running task');
+	'shared memory has another claim of a running task');
 $planted->(
 	"UPDATE taskq.task SET lease_until = lease_until - interval '1 min' WHERE reference = 'b'",
 	"UPDATE taskq.task SET lease_until = lease_until + interval '1 min' WHERE reference = 'b'",
-	'registry knows a later end of a running task');
+	'shared memory has a later lease end of a running task');
 
-# A late reader of rows does not put an old claim in the place of a new one:
-# the background worker is held with the row in its hand.
+# A late reader of rows does not replace a new claim by an old one: the
+# background worker is stopped after it has read the row.
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $sql->("ALTER SYSTEM SET taskq.debug_point = 'registry_scanning'");
@@ -161,7 +161,7 @@ my ($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq.tasks WH
 $sql->('SELECT taskq.debug_wipe()');
 ok( $node->poll_query_until('postgres',
 		"SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"),
-	'the background worker is held');
+	'the background worker has stopped there');
 $sql->("SET taskq.debug_point = ''; SELECT taskq_extend(task_id, token, '20 s') FROM taskq.tasks"
 	  . " WHERE state = 'running' AND queue = 'memory'");
 $sql->("ALTER SYSTEM RESET taskq.debug_point");
@@ -169,8 +169,8 @@ $node->reload;
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 $holder->quit;
 ok( $node->poll_query_until('postgres', 'SELECT complete FROM taskq.debug_registry()'),
-	'the registry is complete again');
-is($sql->($check), '', 'and knows the newest ends');
+	'the table of running tasks is complete again');
+is($sql->($check), '', 'it has the newest leases');
 
 sound($node);
 $node->stop('fast');

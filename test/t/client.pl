@@ -1,5 +1,5 @@
-# The client that the other tests have in place of psql gives what psql gives:
-# the same exit codes, the same output, the same words.
+# The client that the other tests use instead of psql gives what psql gives: the
+# same exit codes, the same output, the same messages.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -30,7 +30,7 @@ my @texts = (
 	"DO \$\$BEGIN RAISE NOTICE 'one'; RAISE WARNING 'two' USING DETAIL = 'more', HINT = 'help'; END\$\$; SELECT 1",
 	"DO \$\$BEGIN RAISE 'three' USING DETAIL = 'more', HINT = 'help', ERRCODE = 'TQ001', TABLE = 't', COLUMN = 'c'; END\$\$",
 	"DO \$\$BEGIN EXECUTE 'SELECT nothing'; END\$\$", 'SELECT pg_terminate_backend(pg_backend_pid()); SELECT 1',
-	# for psql
+	# as psql does
 	'PREPARE p AS SELECT $1::int; EXECUTE p(3)', 'SELECT (ARRAY[1, 2, 3])[1:2]', "SELECT 1 AS one \\gset\nSELECT :one", "COPY (SELECT 1) TO STDOUT",
 	"\\echo words", 'CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END; SELECT f(); DROP FUNCTION f', '');
 @texts = (@texts, map { my $v = $_; map { "\\set VERBOSITY $v\n$_" } grep { /1\/0|two|RAISE|u \(a|nothing/ } @texts } 'sqlstate', 'verbose');
@@ -42,7 +42,7 @@ for my $stop (1, 0)
 		my @got = $node->psql('postgres', $text, on_error_stop => $stop);
 		# psql itself
 		my @wanted = $node->psql('postgres', $text, on_error_stop => $stop, extra_params => []);
-		# whose number depends on who else is connected
+		# its number depends on which other sessions are connected
 		s/\bpg_temp_\d+/pg_temp/ for grep { defined } @got, @wanted;
 		my $words = length $text > 100 ? substr($text, 0, 100) . ' …' : $text;
 
@@ -51,7 +51,7 @@ for my $stop (1, 0)
 	}
 }
 
-# which texts are not for psql, and how they are divided
+# which texts need psql, and how the others are divided
 is(join('|', map { $_->[0] } TaskqClient::statements("SELECT 1; -- a;\nSELECT 'a;b' ;\n")), "SELECT 1;|-- a;\nSELECT 'a;b' ;",
 	'statements are divided');
 is(scalar(() = TaskqClient::statements($_)), 0, "psql is needed for: $_")
@@ -59,10 +59,10 @@ is(scalar(() = TaskqClient::statements($_)), 0, "psql is needed for: $_")
 is(scalar(() = TaskqClient::statements($_)), 1, "psql is not needed for: $_")
   for "SELECT E'\\\\n'", "SELECT 'a:b \\ c'", 'SELECT 1::int', 'SELECT copy_it, a FROM x', "SELECT '{1,2}'::int[]", 'SELECT a := 1';
 
-# as it is called in other ways
+# the other ways to call it
 is($node->safe_psql('postgres', "SELECT 1; SELECT 'a', NULL"), "1\na|", 'safe_psql');
 ok(!eval { $node->safe_psql('postgres', 'SELECT 1/0'); 1 }, 'safe_psql dies');
-like($@, qr/error running SQL: .*division by zero/, 'with the error');
+like($@, qr/error running SQL: .*division by zero/, 'safe_psql dies with the error');
 is($node->psql('postgres', 'SELECT 1/0'), 3, 'psql in scalar context');
 my ($out, $err);
 is($node->psql('postgres', 'SELECT 1/0', stdout => \$out, stderr => \$err), 3, 'psql with references');
@@ -72,13 +72,14 @@ is("$out$err", 'psql:<stdin>:1: ERROR:  division by zero', 'which are set');
 	is($node->safe_psql('postgres', 'SHOW work_mem'), '3MB', 'PGOPTIONS');
 }
 ok($node->poll_query_until('postgres', 'SELECT 1 = 1'), 'poll_query_until');
-ok($node->poll_query_until('postgres', 'SELECT 7', '7'), 'with an answer of its own');
+ok($node->poll_query_until('postgres', 'SELECT 7', '7'), 'poll_query_until takes another expected answer');
 my $begun = "SELECT clock_timestamp() > '" . $node->safe_psql('postgres', 'SELECT clock_timestamp()') . "'::timestamptz + '300 ms'";
-ok($node->poll_query_until('postgres', $begun), 'asks until it is so');
-# psql, which ends without reading, is given nothing to read: who writes to it would get a broken pipe now and then
+ok($node->poll_query_until('postgres', $begun), 'poll_query_until asks until the answer comes');
+# psql, which ends without reading, gets no input: a process that writes to it
+# would get a broken pipe now and then
 is_deeply([ $node->psql('none', 'SELECT 1') ], [ $node->psql('none', '', extra_params => []) ], 'a database that is not there');
 ok(TaskqClient::accepts($node), 'the server accepts connections');
 $node->stop('fast');
-ok(!TaskqClient::accepts($node), 'and then not');
+ok(!TaskqClient::accepts($node), 'after a stop the server does not accept connections');
 is_deeply([ $node->psql('postgres', 'SELECT 1') ], [ $node->psql('postgres', '', extra_params => []) ], 'a server that is not there');
 done_testing();

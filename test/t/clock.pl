@@ -1,6 +1,7 @@
 # The wall clock of the server steps by an hour, forward and backward: leases
-# end no later than they should, tasks come when they should, and who has lost
-# a lease early is told so; what has been done is taken back in the right order.
+# end no later than they should, tasks become due when they should, a worker
+# that lost its lease early gets an error, and compensations run in the right
+# order.
 use strict;
 use warnings;
 use FindBin;
@@ -37,7 +38,7 @@ sub step
 	return $node->poll_query_until('postgres', "SELECT setting::int = $seconds FROM pg_settings WHERE name = 'taskq.debug_clock_skew'");
 }
 
-# comes_back(NAME, ID): somebody who waits gets it as its second attempt.
+# comes_back(NAME, ID): a waiting worker gets the task as its second attempt.
 sub comes_back
 {
 	my ($name, $id) = @_;
@@ -47,24 +48,24 @@ sub comes_back
 	return $next[1];
 }
 
-# flows(WHEN): tasks can be claimed, a lease and a delay that begin now are as
-# long as they say, and who has lost a lease is refused.
+# flows(WHEN): tasks can be claimed, a lease and a delay that begin now have the
+# right length, and a worker that has lost its lease is refused.
 sub flows
 {
 	my ($when) = @_;
 	my $id = $sql->("SELECT taskq_submit('q')");
 	my @claim = claimed("lease => '300 ms'");
 
-	is($claim[0], $id, "$when: a new task can be claimed at once");
+	is($claim[0], $id, "$when: a new task can be claimed immediately");
 	my $token = comes_back("$when: its lease ends", $id);
-	is(error_of($node, "SELECT taskq_complete($id, $claim[1])"), 'TQ001', "$when: who had it is refused");
-	is($sql->("SELECT taskq_fail($id, $token, 'e', retry_in => '300 ms')"), 'pending', "$when: who has it is not");
+	is(error_of($node, "SELECT taskq_complete($id, $claim[1])"), 'TQ001', "$when: the former worker is refused");
+	is($sql->("SELECT taskq_fail($id, $token, 'e', retry_in => '300 ms')"), 'pending', "$when: the worker that has the task is not");
 	@claim = claimed("wait => '$LONG s'");
 	is(join(' ', @claim[ 0, 2 ]), "$id 3", "$when: a retry comes");
-	is(error_of($node, "SELECT taskq_complete($id, $claim[1])"), '', "$when: and is completed");
+	is(error_of($node, "SELECT taskq_complete($id, $claim[1])"), '', "$when: the retry is completed");
 	$id = $sql->("SELECT taskq_submit('q', delay => '300 ms')");
 	@claim = claimed("wait => '$LONG s'");
-	is($claim[0], $id, "$when: what was delayed comes");
+	is($claim[0], $id, "$when: a delayed task becomes due");
 	$sql->("SELECT taskq_complete($id, $claim[1])");
 	return;
 }
@@ -96,20 +97,20 @@ my ($short) = begin('1 s');
 ok(step(-3600), 'the clock steps back');
 comes_back('a lease of a second ends all the same', $short);
 flows('an hour back');
-isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'a worker lives on');
-is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease goes on');
+isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'the worker stays alive');
+is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease continues');
 
-# --- forward by two: an hour after what it was
+# --- forward by two hours: an hour ahead of the start
 clear();
 ($id, $first) = begin('15 min');
 ok(step(3600), 'the clock steps forward');
 my $token = comes_back('a lease may end early', $id);
-is(error_of($node, "SELECT taskq_complete($id, $first)"), 'TQ001', 'who had it is refused');
-is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'who has it is not');
+is(error_of($node, "SELECT taskq_complete($id, $first)"), 'TQ001', 'the former worker is refused');
+is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'the worker that has the task is not');
 flows('an hour ahead');
-isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'a worker lives on');
+isnt($sql->("SELECT state FROM taskq.workers WHERE worker = 'w'"), 'dead', 'the worker stays alive');
 
-# --- and back to what it was
+# --- back to the right time
 clear();
 $sql->(q{SELECT taskq_define_workflow('{"name": "w", "version": "1", "queue": "u", "on_failure": "compensate", "steps": [
   {"name": "first", "compensate": {"handler": "h"}}, {"name": "second", "depends_on": ["first"], "compensate": {"handler": "h"}},
@@ -121,16 +122,17 @@ is($sql->($work), 'first|', 'the first step ends');
 ok(step(0), 'the clock steps back again');
 comes_back('a lease of a second ends all the same', $short);
 flows('an hour back again');
-is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease goes on');
-is($sql->($work), 'second|', 'and so does a workflow');
-is($sql->("SELECT step FROM taskq.workflow_steps WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1"), 'second', 'whose second step ends before the first one, as the clock says');
+is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease continues');
+is($sql->($work), 'second|', 'a workflow continues');
+is($sql->("SELECT step FROM taskq.workflow_steps WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1"), 'second', 'its second step ended before the first one, as the clock says');
 $sql->(q{SELECT taskq_fail(task_id, token, 'e', retryable => false) FROM taskq_claim('u')});
-is($sql->($work), 'compensate:second|', 'it is taken back before that all the same');
-is($sql->($work), 'compensate:first|', 'and then the first one');
-is($sql->('SELECT state, reason FROM taskq.workflows'), 'error|compensated', 'all has been taken back');
+is($sql->($work), 'compensate:second|', 'the second step is compensated first all the same');
+is($sql->($work), 'compensate:first|', 'the first step is compensated next');
+is($sql->('SELECT state, reason FROM taskq.workflows'), 'error|compensated', 'the instance is compensated');
 sound($node);
 
-# --- a step forward that is taken back, then a restart: what was due stays due
+# --- a step forward that is undone, then a restart: tasks that were due stay
+# due
 clear();
 $sql->("SELECT taskq_drop_queue('u', true)");
 my $days = 8 * 86400;
@@ -138,19 +140,19 @@ ok(step($days), 'the clock steps forward by days');
 my @ahead = map { $sql->("SELECT taskq_submit('ahead', priority => $_)") } 1 .. 2;
 $sql->("SELECT taskq_submit('running')");
 $sql->("SELECT FROM taskq_claim('running', lease => '2 s')");
-ok(step(0), 'and back');
+ok(step(0), 'the clock steps back by days');
 my @behind = map { $sql->("SELECT taskq_submit('ahead', priority => -$_)") } 1 .. 2;
 for my $how ('fast', 'immediate')
 {
 	$node->stop($how);
 	$node->start;
 	ok(within($LONG, sub { $sql->("SELECT count(*) FROM taskq_claim('ahead')") eq '1' }), "a task is claimed after a restart ($how)");
-	is($sql->("SELECT count(*) FROM taskq_claim('ahead')"), '1', "and another one ($how)");
+	is($sql->("SELECT count(*) FROM taskq_claim('ahead')"), '1', "another task is claimed after a restart ($how)");
 }
 is($sql->("SELECT string_agg(task_id::text, ' ' ORDER BY claimed_at) FROM taskq.tasks WHERE queue = 'ahead' AND state = 'running'"),
-	join(' ', $ahead[1], $ahead[0], @behind), 'in their order');
+	join(' ', $ahead[1], $ahead[0], @behind), 'the tasks were claimed in order');
 ok(within($LONG, sub { $sql->("SELECT attempt || state FROM taskq.tasks WHERE queue = 'running'") eq '1pending' }), 'a lease ends');
 sound($node);
-like(slurp_file($node->logfile), qr/the clock by which tasks are due is \d+ s ahead/, 'the log says so');
+like(slurp_file($node->logfile), qr/dispatch clock is \d+ s ahead/, 'the log reports the clock');
 $node->stop;
 done_testing();

@@ -1,6 +1,6 @@
 # Database commands on a database to which only the background worker is
-# connected succeed at once, while tasks flow in two others, which do not
-# notice.
+# connected succeed immediately, while tasks flow in two other databases, which
+# are not affected.
 use strict;
 use warnings;
 use FindBin;
@@ -45,11 +45,11 @@ for my $command ('CREATE DATABASE copy TEMPLATE alone', 'ALTER DATABASE alone RE
 }
 
 my $before = $node->safe_psql('one', "SELECT count(*) FROM taskq.tasks WHERE state = 'done'");
-ok(within(20, sub { $node->safe_psql('one', "SELECT count(*) > $before + 20 FROM taskq.tasks WHERE state = 'done'") eq 't' }), 'tasks go on flowing');
+ok(within(20, sub { $node->safe_psql('one', "SELECT count(*) > $before + 20 FROM taskq.tasks WHERE state = 'done'") eq 't' }), 'tasks still flow');
 is(worker_pid($node, $_), $pid{$_}, "the background worker of $_ is the same") for sort keys %pid;
 end_clients($clients);
 my %errors = errors_of($clients);
-is(join(', ', %errors), '', 'and no client met an error');
+is(join(', ', %errors), '', 'no client met an error');
 sound($node, database => $_) for qw(one two);
 $node->stop('fast');
 done_testing();

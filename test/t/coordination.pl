@@ -1,7 +1,7 @@
-# The examples of coordination: words counted by workers that are killed while
-# they hold tasks come out as sort | uniq -c has them; of several leaders, of
-# which the acting one is frozen, also amid an act, killed and cut off, never two
-# act at once.
+# The examples of coordination. Words are counted by workers that are killed
+# while they hold tasks, and the result is that of sort | uniq -c. Leaders are
+# frozen (also during an action), killed and cut off, and never do two of them
+# act at the same time.
 use strict;
 use warnings;
 use FindBin;
@@ -58,7 +58,7 @@ my @program = ('python3', "$top/examples/word_count/word_count.py");
 my @files = sort glob("$top/doc/*.md $top/src/*/*.c $top/src/*/*/*.c $top/sql/parts/*.sql");
 cmp_ok(scalar @files, '>', 100, 'there are ' . @files . ' files');
 command_ok([ @program, 'begin', @files ], 'begun');
-command_ok([ @program, 'begin', @files ], 'and once more');
+command_ok([ @program, 'begin', @files ], 'the words are submitted again');
 is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'map'"), scalar @files, 'a task for each file');
 begin_process("worker $_", @program, 'work', "worker $_") for 1 .. 4;
 my ($killed, $held) = (0, 0);
@@ -68,7 +68,7 @@ while ($held < 5 && $left->() > 0)
 {
 	my $name = 'worker ' . (1 + $worker++ % 4);
 
-	# frozen first, so that what it holds is known
+	# the worker is frozen first, so that the test knows what it holds
 	next if !within(5, sub { $sql->("SELECT count(*) FROM taskq.running WHERE worker = '$name'") > 0 || $left->() == 0 });
 	kill 'STOP', $pid_of{$name};
 	within(0.2, sub { 0 });
@@ -78,7 +78,7 @@ while ($held < 5 && $left->() > 0)
 	begin_process($name, @program, 'work', $name);
 }
 cmp_ok($held, '>=', 5, "$killed workers were killed, while they held $held tasks");
-ok(within(120, sub { $left->() == 0 }), 'all is done');
+ok(within(120, sub { $left->() == 0 }), 'all tasks are done');
 for my $name (sort keys %pid_of)
 {
 	waitpid $pid_of{$name}, 0;
@@ -88,18 +88,18 @@ for my $name (sort keys %pid_of)
 my ($result, $should) = ('', '');
 IPC::Run::run([ @program, 'result' ], '>', \$result);
 IPC::Run::run([ 'bash', '-c', q{export LC_ALL=C; cat "$@" | tr A-Z a-z | grep -oE '[a-z0-9_]+' | sort | uniq -c}, 'bash', @files ], '>', \$should);
-is($result, $should, 'the result is that of sort | uniq -c');
-cmp_ok(scalar(split /\n/, $result), '>', 1000, 'of many words');
+is($result, $should, 'the result is the same as that of sort | uniq -c');
+cmp_ok(scalar(split /\n/, $result), '>', 1000, 'there are many words');
 
 # --- leaders
 $sql->('CREATE TABLE leader_act (n bigserial PRIMARY KEY, name text NOT NULL, version bigint NOT NULL)');
 my $leader = sub { $sql->("SELECT name FROM leader_act ORDER BY n DESC LIMIT 1") };
 my @leading = ('python3', "$top/examples/leader/leader.py");
 begin_process($_, @leading, $_) for 'ann', 'bob', 'cyd';
-ok(within(30, sub { $leader->() ne '' }), 'somebody leads');
+ok(within(30, sub { $leader->() ne '' }), 'there is a leader');
 for my $way ('STOP', 'KILL', 'STOP', 'cut', 'STOP amid an act', 'STOP', 'TERM')
 {
-	# whose session has been ended in its sleep ends, and is started again
+	# a leader whose session was ended while it slept ends, and is started again
 	for my $gone (grep { waitpid($pid_of{$_}, POSIX::WNOHANG) > 0 } sort keys %pid_of)
 	{
 		begin_process($gone, @leading, $gone);
@@ -124,19 +124,19 @@ for my $way ('STOP', 'KILL', 'STOP', 'cut', 'STOP amid an act', 'STOP', 'TERM')
 		waitpid delete $pid_of{$name}, 0;
 	}
 	else { end_process($name, $way); }
-	ok(within(30, sub { $leader->() ne $name }), "$way: another one follows");
+	ok(within(30, sub { $leader->() ne $name }), "$way: another leader follows");
 	kill 'CONT', $pid_of{$name} if $way =~ /^STOP/;
 	begin_process($name, @leading, $name) if !$pid_of{$name};
 	my $after = $sql->('SELECT max(n) FROM leader_act');
-	ok(within(30, sub { $sql->('SELECT max(n) FROM leader_act') > $after + 5 }), 'acts go on');
+	ok(within(30, sub { $sql->('SELECT max(n) FROM leader_act') > $after + 5 }), 'the leaders continue to act');
 }
 end_process($_, 'TERM') for sort keys %pid_of;
 is($sql->('SELECT count(*) FROM (SELECT version <= lag(version) OVER (ORDER BY n) AS back FROM leader_act) a WHERE back'), '0',
-	'each act was in a later version than the one before');
-is($sql->(<<'SQL'), '0', 'no leader acted after another one without having claimed anew');
+	'each action has a later version than the one before');
+is($sql->(<<'SQL'), '0', 'no leader acted after another one without a new claim');
 SELECT count(*) FROM (SELECT name <> lag(name) OVER w AS other, version - lag(version) OVER w AS step FROM leader_act WINDOW w AS (ORDER BY n)) a WHERE other AND step < 2
 SQL
-cmp_ok($sql->('SELECT count(DISTINCT name) FROM leader_act'), '>', 1, 'several have led');
-is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
+cmp_ok($sql->('SELECT count(DISTINCT name) FROM leader_act'), '>', 1, 'several processes have led');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing');
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# The bounds of what is counted in shared memory: more queues than there is
-# room for, a restart, a promoted standby; and counting while others work.
+# The bounds of the counters in shared memory: more queues than there is room
+# for, a restart, a promoted standby; and counting while other sessions work.
 use strict;
 use warnings;
 use FindBin;
@@ -12,7 +12,7 @@ use TaskqTest;
 my $node = start_node('counters', init => { allows_streaming => 1 }, 'taskq.max_counters' => 16, 'autovacuum' => 'off');
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-# What the view says, and what is there; empty when it is the same.
+# How the view differs from the rows; empty if it does not.
 my $differences = <<'SQL';
 SELECT q.queue, q.pending, q.running, q.suspended, t.pending, t.running, t.suspended
   FROM taskq.queues q
@@ -34,7 +34,7 @@ $sql->('SELECT taskq_create_queue(\'q\' || i, \'{"max_depth": 4}\') FROM generat
 $sql->('SELECT taskq_create_queue(\'q\' || i) FROM generate_series(7, 40) AS i');
 $sql->("SELECT count(*) FROM generate_series(1, 15) AS i, taskq_submit_many('q' || i, array_fill('{}'::jsonb, ARRAY[3]))");
 $right->('fifteen queues');
-is($sql->("SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '2', 'max_running of the first');
+is($sql->("SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '2', 'max_running of the first queue is kept');
 
 $sql->("SELECT count(*) FROM generate_series(16, 40) AS i, taskq_submit_many('q' || i, array_fill('{}'::jsonb, ARRAY[3]))");
 $right->('forty queues');
@@ -42,15 +42,15 @@ $sql->("SELECT count(*) FROM generate_series(7, 40) AS i, taskq_claim('q' || i, 
 $right->('after claims');
 
 $sql->('SELECT taskq_alter_queue(\'q39\', \'{"max_running": 2}\'), taskq_alter_queue(\'q40\', \'{"max_depth": 4}\')');
-is(error_of($node, "SELECT taskq_claim('q39')"), '53400', 'max_running of one that has no room');
-is(error_of($node, "SELECT taskq_submit('q40')"), '53400', 'max_depth of one that has no room');
+is(error_of($node, "SELECT taskq_claim('q39')"), '53400', 'max_running of a queue without a counter is an error');
+is(error_of($node, "SELECT taskq_submit('q40')"), '53400', 'max_depth of a queue without a counter is an error');
 is(error_of($node, "SELECT taskq_register('w', max_running => 1); SELECT taskq_claim('q38', 'w')"), '53400',
-	'max_running of a worker that has no room');
-is($sql->("SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '0', 'the first has its limit');
-is($sql->("SELECT count(*) FROM taskq_claim('q2', max_tasks => 3, lease => '1 h')"), '2', 'so has the second');
-is(error_of($node, "SELECT taskq_submit('q4')"), '', 'a depth is kept');
-is(error_of($node, "SELECT taskq_submit('q4')"), 'TQ008', 'where there is room');
-is($sql->("SELECT count(*) FROM taskq_claim('q38', max_tasks => 3, lease => '1 h')"), '2', 'others go on');
+	'max_running of a worker without a counter is an error');
+is($sql->("SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '0', 'the first queue is at its limit');
+is($sql->("SELECT count(*) FROM taskq_claim('q2', max_tasks => 3, lease => '1 h')"), '2', 'the second queue has its limit, too');
+is(error_of($node, "SELECT taskq_submit('q4')"), '', 'a queue below max_depth takes a task');
+is(error_of($node, "SELECT taskq_submit('q4')"), 'TQ008', 'max_depth is kept');
+is($sql->("SELECT count(*) FROM taskq_claim('q38', max_tasks => 3, lease => '1 h')"), '2', 'queues without limits work');
 $right->('after refusals');
 
 for my $mode ('fast', 'immediate')
@@ -59,14 +59,14 @@ for my $mode ('fast', 'immediate')
 	$node->start;
 	$right->("after a stop ($mode), with too many queues");
 }
-# which have room is different now
+# which queues have a counter is different now
 my ($without) = grep {
 	$sql->("SELECT taskq_alter_queue('q$_', '{\"max_running\": 3}')");
 	error_of($node, "SELECT taskq_claim('q$_', lease => '1 h') \\g /dev/null") eq '53400'
 } 7 .. 38;
-ok($without, 'some queue has no room');
+ok($without, 'a queue has no counter');
 $sql->("SELECT taskq_drop_queue('q' || i, force => true) FROM generate_series(7, 38) AS i WHERE i <> $without");
-# somebody begins to count, and does not come to an end
+# a session begins to count, and is cancelled
 my $stopper = $node->background_psql('postgres');
 $stopper->query_safe('SELECT pg_advisory_lock(74111, 1)');
 is(error_of($node, "SET taskq.debug_point = 'live_counted'; SET statement_timeout = '500ms'; SELECT pending FROM taskq.queues"),
@@ -74,13 +74,13 @@ is(error_of($node, "SET taskq.debug_point = 'live_counted'; SET statement_timeou
 $stopper->quit;
 $sql->("SELECT taskq_submit('q1')");
 is($sql->("SELECT pending + running FROM taskq.queues WHERE queue = 'q1'"),
-	$sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q1'"), 'what is submitted then is counted');
+	$sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q1'"), 'tasks that are submitted then are counted');
 $sql->("SELECT taskq_submit('q$without')");
 is($sql->("SELECT pending + running FROM taskq.queues WHERE queue = 'q$without'"),
-	$sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q$without'"), 'room again: what it had before is counted, too');
-is($sql->("SELECT count(*) FROM taskq_claim('q39', max_tasks => 3, lease => '1 h')"), '1', 'one runs already');
-is(error_of($node, "SELECT taskq_submit('q40')"), '', 'and a depth is known');
-is(error_of($node, "SELECT taskq_submit('q40')"), 'TQ008', 'and kept');
+	$sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q$without'"), 'there is room again: tasks from before are counted, too');
+is($sql->("SELECT count(*) FROM taskq_claim('q39', max_tasks => 3, lease => '1 h')"), '1', 'running tasks are counted');
+is(error_of($node, "SELECT taskq_submit('q40')"), '', 'a queue below max_depth takes a task');
+is(error_of($node, "SELECT taskq_submit('q40')"), 'TQ008', 'max_depth is kept');
 $right->('after drops');
 
 # --- a restart, a crash
@@ -89,11 +89,11 @@ for my $mode ('fast', 'immediate')
 	$node->stop($mode);
 	$node->start;
 	$right->("after a stop ($mode)");
-	is($sql->("SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '0', 'what runs is counted');
-	is(error_of($node, "SELECT taskq_submit('q4')"), 'TQ008', 'so is what waits');
+	is($sql->("SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '0', 'running tasks are counted');
+	is(error_of($node, "SELECT taskq_submit('q4')"), 'TQ008', 'waiting tasks are counted');
 }
 
-# --- a standby counts rows; promoted, it knows
+# --- a standby counts rows; once promoted, it has counters
 $node->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('counters_standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
@@ -109,14 +109,14 @@ $standby->promote;
 ok(within(20, sub { worker_pid($standby) ne '' }), 'the standby is promoted');
 $right->('after that', $standby);
 is($standby->safe_psql('postgres', "SELECT count(*) FROM taskq_claim('q3', max_tasks => 3, lease => '1 h')"), '1',
-	'what ran is counted');
+	'tasks that ran are counted');
 is($standby->safe_psql('postgres', "SELECT count(*) FROM taskq_claim('q1', max_tasks => 3, lease => '1 h')"), '1',
-	'what had ended is not');
+	'tasks that had ended are not');
 sound($standby);
 sound($node) if $node->start;
 
-# --- running tasks are counted while a row moves to where the counting has
-# been: a task before it was removed, and there is room for a new version
+# --- running tasks are counted while a row moves to a page that the count has
+# passed: a task before it was removed, and a new row version fits there
 $sql->(<<'SQL');
 SELECT taskq_drop_queue(queue, force => true) FROM taskq.queues;
 VACUUM FULL taskq.task;
@@ -137,13 +137,13 @@ $sql->('SELECT taskq.debug_wipe()');
 $counting->query_safe("SET taskq.debug_point = 'limit_scanning'");
 $counting->query_until(qr/^$/, "SELECT 'claimed', count(*) FROM taskq_claim('m', max_tasks => 3, lease => '1 h');\n");
 ok(within(20, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") eq '1' }),
-	'somebody counts, and has seen one task');
-# both rows are written anew; one of them had not been seen
+	'a session counts, and has seen one task');
+# both rows are written again; one of them has not been seen
 $sql->("SELECT taskq_extend($_, '2 h')") for $second, $third;
 note "second $at_second, then " . $place->($second) . "; third $at_third, then " . $place->($third);
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 my $claimed = $counting->query_until(qr/claimed\|\d+/, "\n");
-is($sql->("SELECT running FROM taskq.queues WHERE queue = 'm'"), '2', 'two run, and no more');
+is($sql->("SELECT running FROM taskq.queues WHERE queue = 'm'"), '2', 'two tasks run, and no more');
 $counting->quit;
 $holder->quit;
 sound($node);

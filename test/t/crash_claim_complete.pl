@@ -1,6 +1,6 @@
 # Crashes while tasks are claimed and completed: a claim that was not
-# acknowledged leaves the task free or owned, a completion and what was
-# written with it happen together or not at all, leases outlive crashes.
+# acknowledged leaves the task free or claimed, a completion and its effect
+# happen together or not at all, leases survive crashes.
 # expect-log: was terminated by signal [69]
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ SELECT taskq_create_queue('held', '{"max_attempts": 5}');
 SELECT taskq_create_queue('many', '{"max_attempts": -1, "lease": "500 ms", "retry": "fixed", "retry_base": "0 s"}');
 SQL
 
-# What must outlive every crash: a lease, a worker's claim, a completion.
+# What must survive every crash: a lease, a worker's claim, a completion.
 my ($leased, $leased_token, $lease_until) = split /\|/, $sql->(<<'SQL');
 SELECT taskq_submit('held') \g /dev/null
 SELECT task_id, token, lease_until FROM taskq_claim('held', lease => '1 h')
@@ -48,19 +48,18 @@ sub held_as_before
 	my ($after) = @_;
 
 	is($sql->("SELECT state, token, lease_until = '$lease_until', attempt FROM taskq_get($leased)"),
-		"running|$leased_token|t|1", "$after: the lease is as it was");
+		"running|$leased_token|t|1", "$after: the lease is unchanged");
 	is($sql->("SELECT state, token, worker, attempt FROM taskq_get($owned)"),
 		"running|$owned_token|holder|1", "$after: the worker holds its task");
 	is($sql->("SELECT state FROM taskq.workers WHERE worker = 'holder'"), 'active',
 		"$after: the worker is alive");
-	is($sql->("SELECT taskq_claim('held')"), '', "$after: neither is given to somebody else");
+	is($sql->("SELECT taskq_claim('held')"), '', "$after: neither task is given to another worker");
 	is($sql->("SELECT (SELECT state FROM taskq_get($done)), (SELECT count(*) FROM effect WHERE task_id = $done)"),
 		'done|1', "$after: an acknowledged completion stays, with its effect");
 	return;
 }
 
-# In a session of its own, stopped at a named place in the C code, which is
-# then killed.
+# A session that stops at a named place in the C code and is then killed.
 sub kill_at
 {
 	my ($place, $before, $statement) = @_;
@@ -77,18 +76,18 @@ sub kill_at
 			"SELECT wait_event = 'advisory' FROM pg_stat_activity WHERE pid = $pid"),
 		"the session has come to $place");
 	kill 'KILL', $pid;
-	ok(recovered($node, ++$crashes), 'the server comes back');
+	ok(recovered($node, ++$crashes), 'the server starts again');
 	eval { $_->{run}->finish } for $holder, $victim;
 	return;
 }
 
-# In a session that dies by itself at a named place.
+# A session that crashes at a named place.
 sub crash_at
 {
 	my ($place, $text) = @_;
 
 	$node->psql('postgres', "SET taskq.fault_point = '$place:crash';\n$text");
-	ok(recovered($node, ++$crashes), "the server comes back from a crash at $place");
+	ok(recovered($node, ++$crashes), "the server starts again after a crash at $place");
 	return;
 }
 
@@ -102,22 +101,22 @@ crash_at('state_after_write', "SELECT taskq_claim('one')");
 is($sql->("SELECT state, attempt FROM taskq_get($id)"), 'pending|0',
 	'crashed after it was written: the task is free, no attempt used');
 my ($claimed, $token, $attempt) = split /\|/, $sql->("SELECT task_id, token, attempt FROM taskq_claim('one', lease => '1 h')");
-is("$claimed $attempt", "$id 1", 'and can be claimed');
+is("$claimed $attempt", "$id 1", 'the task can be claimed');
 
 # --- during a completion, an effect in the same transaction
 kill_at('state_before_write',
 	"BEGIN; INSERT INTO effect (task_id) VALUES ($id)",
 	"SELECT taskq_complete($id, $token)");
 is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effect WHERE task_id = $id)"),
-	'running|0', 'killed before the completion was written: neither done nor an effect');
+	'running|0', 'killed before the completion was written: neither the completion nor its effect is there');
 crash_at('state_after_write', "BEGIN; INSERT INTO effect (task_id) VALUES ($id);"
 	  . " SELECT taskq_complete($id, $token); COMMIT;");
 is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effect WHERE task_id = $id)"),
-	'running|0', 'crashed after it was written: neither');
+	'running|0', 'crashed after it was written: neither is there');
 $sql->("BEGIN; INSERT INTO effect (task_id) VALUES ($id); SELECT taskq_complete($id, $token); COMMIT;");
 is($sql->("SELECT (SELECT state FROM taskq_get($id)), (SELECT count(*) FROM effect WHERE task_id = $id)"),
 	'done|1', 'the same token completes it afterwards: done, one effect');
-is(error_of($node, "SELECT taskq_complete($id, $token)"), 'TQ001', 'and no second time');
+is(error_of($node, "SELECT taskq_complete($id, $token)"), 'TQ001', 'it cannot be completed a second time');
 
 # --- the whole server
 my $latest = $sql->(<<'SQL');
@@ -133,10 +132,10 @@ is($sql->("SELECT state FROM taskq_get($latest)"), 'done',
 held_as_before('immediate shutdown');
 $node->kill9;
 ok(start_again($node), 'the server starts after kill -9 of the postmaster');
-ok(within(15, sub { worker_pid($node) ne '' }), 'with its background worker');
+ok(within(15, sub { worker_pid($node) ne '' }), 'its background worker is there');
 held_as_before('kill -9 of the postmaster');
 
-# --- under load, wherever the kill hits
+# --- under load, wherever the kill happens
 my $clients = start_clients($node, 4, <<'SQL' x 200);
 \unset c_task_id
 SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('many') \gset
@@ -160,7 +159,7 @@ my $hit = 0;
 my $tasks = 0;
 for my $round (1 .. 5)
 {
-	# more tasks, until one of those who work on them is hit
+	# more tasks, until one of the sessions that work on them is killed
 	within(20, sub {
 		my $pid = $sql->(<<'SQL');
 SELECT count(*) FROM taskq_submit_many('many', array_fill('1'::jsonb, ARRAY[500])) \g /dev/null
@@ -194,7 +193,7 @@ is($sql->("SELECT count(*) FROM unnest('{" . join(',', @completed) . "}'::bigint
 	'0', 'each acknowledged completion is there');
 is($twice, 0, 'no pair of id and token was given twice');
 is($sql->("SELECT max(attempt) <= 1 + $hit FROM taskq.tasks WHERE queue = 'many'"), 't',
-	'a claim that was lost costs one attempt at most');
+	'a lost claim costs one attempt at most');
 
 held_as_before('in the end');
 amcheck($node);

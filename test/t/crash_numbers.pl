@@ -1,6 +1,7 @@
-# What was acknowledged and lost in a crash, since synchronous_commit was off,
+# What was acknowledged and lost in a crash, because synchronous_commit was off,
 # and what was rolled back: no id, and no pair of id and token, is given out
-# again, and whoever still holds one is refused.  With and without preloading.
+# again, and a worker that still has one is refused. With and without
+# preloading.
 use strict;
 use warnings;
 use FindBin;
@@ -10,8 +11,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
 
-# nothing is flushed but what must be, and a page of WAL, which is written when
-# it is full, lasts for several statements
+# nothing is flushed but what must be, and a WAL page, which is written when it
+# is full, has room for several statements
 my %lazy = (
 	'full_page_writes' => 'off',
 	'synchronous_commit' => 'off',
@@ -25,7 +26,7 @@ my ($node, $name, %ids, %pairs);
 
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]); }
 
-# note down ids and pairs that were given out; which of them were before
+# record ids and pairs that were given out; which of them were known before
 sub given
 {
 	my ($text, $database) = @_;
@@ -42,9 +43,9 @@ sub given
 }
 
 # Claim the task that was there before, and submit others: all of it is
-# acknowledged, but perhaps only the first of them is on disk, with a bound
-# that was raised for it.  (Without preloading the session's first claim takes
-# tokens for it, which are flushed.)
+# acknowledged, but perhaps only the first of them is on disk, with a bound that
+# was raised for it. (Without preloading the session's first claim reserves
+# tokens for it, and this is flushed.)
 sub acknowledged
 {
 	my ($database) = @_;
@@ -58,7 +59,7 @@ SELECT 'claim', task_id, token FROM taskq_claim('new', lease => '1 h');
 SQL
 }
 
-# one crash; true when something of what was acknowledged is lost
+# one crash; true if something that was acknowledged is lost
 sub crash
 {
 	my ($database, $how, $at_bound) = @_;
@@ -86,7 +87,7 @@ SQL
 	return 0;
 }
 
-# Crashes until something was lost often enough, also where a bound was raised.
+# Crash until something was lost often enough, also where a bound was raised.
 sub crashes
 {
 	my ($database) = @_;
@@ -100,24 +101,24 @@ sub crashes
 		$losses++;
 		$at_bound += $raises;
 		is(error_of($node, "SELECT taskq_complete($old, $token)", $database), 'TQ001',
-			"$name: whoever holds a claim that was lost is refused");
+			"$name: a worker whose claim was lost is refused");
 		my $text = sql("SELECT 'claim', task_id, token FROM taskq_claim('old', lease => '1 h')", $database);
 		my @again = given($text, $database);
 		my ($new) = $text =~ /^claim\|$old\|(\d+)$/;
-		is("@again", '', "$name: its token is not given to another");
-		cmp_ok($new // 0, '>', $token, "$name: tokens rise");
+		is("@again", '', "$name: its token is not given to another worker");
+		cmp_ok($new // 0, '>', $token, "$name: tokens increase");
 		is(error_of($node, "SELECT taskq_complete($old, $token)", $database), 'TQ001',
-			"$name: it cannot complete what another has claimed");
+			"$name: it cannot complete a task that another worker has claimed");
 		@again = given(sql("SELECT 'id', taskq_submit('new') FROM generate_series(1, 100)", $database), $database);
-		is("@again", '', "$name: nor are the ids of lost tasks");
+		is("@again", '', "$name: the ids of lost tasks are not given out again");
 		last if $losses >= $LOSSES && $at_bound > 1;
 	}
-	cmp_ok($losses, '>=', $LOSSES, "$name: work was lost often enough");
-	cmp_ok($at_bound, '>', 1, "$name: and where a bound was raised");
+	cmp_ok($losses, '>=', $LOSSES, "$name: something was lost often enough");
+	cmp_ok($at_bound, '>', 1, "$name: something was lost where a bound was raised");
 	return;
 }
 
-# Claims that roll back, in all ways: pairs of id and token.
+# Claims that are rolled back, in all ways: pairs of id and token.
 sub rolled_back
 {
 	my ($wipe) = @_;
@@ -152,7 +153,7 @@ sub rolled_back
 	$seen->(sql($claim));
 	is(scalar @claims, $wipe ? 17 : 16, "$name: the task was claimed often");
 	my @again = given(join("\n", @claims), 'postgres');
-	is("@again", '', "$name: a claim that rolled back is not made again under the same token");
+	is("@again", '', "$name: a claim that was rolled back is not repeated with the same token");
 	return;
 }
 
@@ -164,22 +165,21 @@ is(sql("SELECT task_id, token FROM taskq_claim('first')"), '1|1', 'the first tok
 sql("SELECT taskq_submit('old')");
 crashes('postgres');
 
-# ids go on without a gap when there was no crash
+# ids continue without a gap if there was no crash
 my $last = sql("SELECT taskq_submit('new')");
 $node->restart;
-is(sql("SELECT taskq_submit('new')"), $last + 1, 'a shutdown leaves out no id');
+is(sql("SELECT taskq_submit('new')"), $last + 1, 'a shutdown skips no id');
 $ids{"postgres $_"}++ for $last, $last + 1;
 
-# tokens are drawn beyond those that a bound was raised for at the start
+# more tokens are drawn than were reserved at the start
 $last = sql("SELECT last_value FROM taskq.token_bound_seq");
 my $far = sql("SELECT taskq_submit('far')");
 sql("UPDATE taskq.task SET token = $last WHERE task_id = $far");
-is(sql("SELECT token FROM taskq_claim('far')"), $last + 1, 'a token beyond the bound');
-cmp_ok(sql("SELECT last_value FROM taskq.token_bound_seq"), '>', $last + 1, 'raises the bound');
+is(sql("SELECT token FROM taskq_claim('far')"), $last + 1, 'a token beyond the bound is given out');
+cmp_ok(sql("SELECT last_value FROM taskq.token_bound_seq"), '>', $last + 1, 'it raises the bound');
 rolled_back(1);
 
-# --- a database that nobody has used since a crash, but only after the next
-# shutdown
+# --- a database that was not used between a crash and the next shutdown
 sql('CREATE DATABASE two');
 sql("CREATE EXTENSION taskq; SELECT taskq_submit('old')", 'two');
 my $losses = 0;
@@ -192,7 +192,7 @@ for (1 .. $TRIES)
 	$losses++ if $lost;
 	last if $losses == 2;
 }
-is($losses, 2, 'work was lost there, too');
+is($losses, 2, 'something was lost there, too');
 sound($node);
 $node->stop('fast');
 
@@ -207,7 +207,7 @@ crashes('postgres');
 rolled_back(0);
 sound($node);
 
-# --- and back
+# --- preloaded again
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'taskq'");
 $node->restart;
 sql("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE state = 'running'");

@@ -1,6 +1,6 @@
-# Commands that want a database for themselves: its worker makes room, the
-# others do not notice, and it is back when the command has ended, however it
-# ended.
+# Commands that need a database for themselves: its background worker makes
+# room, other databases are not affected, and the worker is back when the
+# command has ended, successfully or not.
 use strict;
 use warnings;
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }
@@ -30,7 +30,7 @@ for (qw(one two three))
 my %pid = map { $_ => awaits_worker($node, $_, 0, 15, "a worker in $_") }
   qw(one two three);
 
-# They succeed while only the worker is connected.
+# The commands succeed while only the background worker is connected.
 
 my $space = PostgreSQL::Test::Utils::tempdir;
 $node->safe_psql('postgres', "CREATE TABLESPACE space LOCATION '$space'");
@@ -51,8 +51,8 @@ for my $strategy (qw(wal_log file_copy))
 takes_less($node, 'postgres', 4, 'CREATE DATABASE plain',
 	'CREATE DATABASE');
 
-# A copy stays still until it is activated.
-awaits_no_worker($node, 'copy_wal_log', 15, 'the copy is kept still');
+# A copy is inactive until it is activated.
+awaits_no_worker($node, 'copy_wal_log', 15, 'the copy is inactive');
 $node->safe_psql('copy_wal_log', 'SELECT taskq_activate()');
 awaits_worker($node, 'copy_wal_log', 0, 15, 'an activated copy has a worker');
 takes_less($node, 'postgres', 4, 'DROP DATABASE copy_wal_log',
@@ -60,7 +60,7 @@ takes_less($node, 'postgres', 4, 'DROP DATABASE copy_wal_log',
 takes_less($node, 'postgres', 4, 'DROP DATABASE copy_file_copy WITH (FORCE)',
 	'DROP DATABASE of a copy without worker');
 
-is(worker($node, 'two'), $pid{two}, 'all that unnoticed by the others');
+is(worker($node, 'two'), $pid{two}, 'other databases are not affected');
 
 # the template by default
 $node->safe_psql('template1', 'CREATE EXTENSION taskq');
@@ -68,10 +68,10 @@ takes_less($node, 'postgres', 4, 'CREATE DATABASE standard',
 	'CREATE DATABASE from template1 with the extension');
 $node->safe_psql('standard', 'SELECT taskq_activate()');
 my $standard =
-  awaits_worker($node, 'standard', 0, 15, 'which has a worker when activated');
+  awaits_worker($node, 'standard', 0, 15, 'the copy has a background worker when it is activated');
 $node->safe_psql('template1', 'DROP EXTENSION taskq');
 
-# They fail.
+# Commands that fail.
 
 sub fails
 {
@@ -85,9 +85,9 @@ sub fails
 fails('two', 'CREATE DATABASE uno TEMPLATE two', qr/already exists/,
 	'CREATE DATABASE of a name that is taken');
 fails('two', 'ALTER DATABASE two RENAME TO uno', qr/already exists/,
-	'RENAME to a name that is taken');
+	'RENAME to a name that exists');
 fails('two', 'ALTER DATABASE two SET TABLESPACE nowhere', qr/does not exist/,
-	'SET TABLESPACE to one that is not there');
+	'SET TABLESPACE to one that does not exist');
 fails('two', 'BEGIN; DROP DATABASE two', qr/transaction block/,
 	'DROP DATABASE in a transaction');
 
@@ -113,19 +113,19 @@ $drop->finish;
 awaits_worker($node, 'two', $before, 15, 'the worker is back');
 $other->quit;
 
-# in a transaction: until that ends
+# in a transaction: until it ends
 my $session = open_session($node);
 $before = worker($node, 'two');
 $session->query_safe('BEGIN; ALTER DATABASE two RENAME TO deux');
 is(worker($node, 'two'), '', 'no worker before the commit');
 $session->query_safe('ROLLBACK');
-$before = awaits_worker($node, 'two', $before, 15, 'rolled back: it is back');
+$before = awaits_worker($node, 'two', $before, 15, 'after a rollback the worker is back');
 $session->query_safe('BEGIN; ALTER DATABASE two RENAME TO deux; COMMIT');
-$before = awaits_worker($node, 'deux', $before, 15, 'committed: it is back');
+$before = awaits_worker($node, 'deux', $before, 15, 'after the commit the worker is back');
 $session->query_safe('ALTER DATABASE deux RENAME TO two');
-$pid{two} = awaits_worker($node, 'two', $before, 15, 'and under the old name');
+$pid{two} = awaits_worker($node, 'two', $before, 15, 'it is connected under the old name');
 
-# the worker in the middle of its work
+# while the background worker works
 my $hold = open_session($node, 'three');
 $hold->query_safe(
 	'BEGIN; LOCK TABLE pg_catalog.pg_extension IN ACCESS EXCLUSIVE MODE');
@@ -135,12 +135,12 @@ ok( $node->poll_query_until(
 		"SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'three'"
 		  . " AND backend_type = 'taskq worker'"
 		  . " AND wait_event_type = 'Lock'"),
-	'a worker is at work');
+	'a background worker works');
 takes_less($node, 'postgres', 4, 'DROP DATABASE three WITH (FORCE)',
 	'DROP DATABASE WITH (FORCE)');
 eval { $hold->quit };
 
-# Who may not, disturbs nobody.
+# A role without the privilege disturbs no session.
 
 $node->safe_psql('postgres', 'CREATE ROLE guest');
 for my $sql (
@@ -155,8 +155,8 @@ for my $sql (
 }
 $node->psql('two', 'SET ROLE guest; DROP EXTENSION taskq');
 $node->psql('two', 'SET ROLE guest; ALTER EXTENSION taskq UPDATE');
-is(worker($node, 'two'), $pid{two}, 'the worker has not noticed');
-is(worker($node, 'standard'), $standard, 'nor has any other');
+is(worker($node, 'two'), $pid{two}, 'the background worker is not affected');
+is(worker($node, 'standard'), $standard, 'no other background worker is affected');
 
 # Prepared transactions
 $node->safe_psql('plain', "BEGIN; CREATE EXTENSION taskq;"
@@ -182,9 +182,9 @@ is( $node->safe_psql('postgres',
 		  . " WHERE backend_type = 'taskq worker'"),
 	'0', 'no worker is left');
 unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal|XX000/,
-	'nothing crashed');
+	'no process crashed');
 unlike(slurp_file($node->logfile), qr/CONTEXT:  taskq|FATAL: .*database \d+/,
-	'and no worker or launcher had to complain');
+	'no worker or launcher logged an error');
 $node->stop('fast');
 
 done_testing();

@@ -1,5 +1,6 @@
-# The table of dead ranges in shared memory: what is learned, lowered, told
-# too late, evicted, wiped, and of which database it is.
+# The table of dead ranges in shared memory: ranges that are recorded, positions
+# that are published, what comes too late, entries that are evicted or wiped,
+# and to which database they belong.
 use strict;
 use warnings;
 use FindBin;
@@ -39,84 +40,84 @@ my $moment = sub { $sql->('SELECT taskq.debug_range_moment()') };
 my $number = sub { $sql->("SELECT $_[0] FROM taskq.range_numbers()") };
 
 # --- numbers, and who may read them
-is($sql->('SELECT * FROM taskq.range_numbers()'), '0|0|0|0|0|0|0|0', 'in the beginning nothing is known');
+is($sql->('SELECT * FROM taskq.range_numbers()'), '0|0|0|0|0|0|0|0', 'in the beginning no range is known');
 $sql->('CREATE ROLE plain; CREATE ROLE monitor; GRANT pg_monitor TO monitor');
-is(error_of($node, 'SET ROLE plain; SELECT taskq.range_numbers()'), '42501', 'not everybody may read the numbers');
+is(error_of($node, 'SET ROLE plain; SELECT taskq.range_numbers()'), '42501', 'a role without pg_monitor cannot read the numbers');
 is($node->safe_psql('postgres', 'SET ROLE monitor; SELECT repaired FROM taskq.range_numbers()'),
-	'0', 'pg_monitor may');
+	'0', 'pg_monitor can read the numbers');
 
-# --- learning
+# --- recording a range
 $sql->('SELECT learn(1, -1, 10)');
-is($dead->(1), '-infinity-10', 'a range is learned');
+is($dead->(1), '-infinity-10', 'a range is recorded');
 $sql->('SELECT learn(1, 10, 12)');
-is($dead->(1), '-infinity-12', 'one that goes on from it makes it longer');
+is($dead->(1), '-infinity-12', 'a range that follows it makes it longer');
 $sql->('SELECT learn(1, 20, 30)');
-is($dead->(1), '-infinity-12 20-30', 'one apart is another one');
+is($dead->(1), '-infinity-12 20-30', 'a range apart from it is a second one');
 $sql->('SELECT learn(1, 12, 22)');
-is($dead->(1), '-infinity-30', 'what is between joins both');
+is($dead->(1), '-infinity-30', 'a range between them joins both');
 $sql->('SELECT learn(1, 9, 8)');
-is($dead->(1), '-infinity-30', 'a range that ends before it begins is none');
-is($dead->(2), '', 'of another lane nothing is known');
-is($sql->('SELECT count(*) FROM taskq.debug_range_read(1, 1)'), '0', 'nor of another priority');
-is($number->('learned'), 4, 'what was learned is counted');
-is($number->('ranges'), 1, 'and the ranges');
+is($dead->(1), '-infinity-30', 'a range that ends before it begins is ignored');
+is($dead->(2), '', 'no range of another lane is known');
+is($sql->('SELECT count(*) FROM taskq.debug_range_read(1, 1)'), '0', 'no range of another priority is known');
+is($number->('learned'), 4, 'recorded ranges are counted');
+is($number->('ranges'), 1, 'the ranges that there are are counted, too');
 
-# --- lowering
+# --- publishing a position
 $sql->('SELECT lower(1, 15)');
-is($dead->(1), '-infinity-15- 15+-30', 'a position is cut out');
+is($dead->(1), '-infinity-15- 15+-30', 'a published position is cut out');
 $sql->('SELECT lower(1, 40)');
-is($dead->(1), '-infinity-15- 15+-30', 'one outside cuts nothing');
-is($number->('lowered'), 2, 'lowers are counted');
+is($dead->(1), '-infinity-15- 15+-30', 'a position outside the ranges cuts nothing');
+is($number->('lowered'), 2, 'published positions are counted');
 $sql->('SELECT learn(1, 15, 15)');
-is($dead->(1), '-infinity-30', 'what was passed again joins its neighbours');
+is($dead->(1), '-infinity-30', 'a range over the position joins its neighbours');
 
-# --- nothing follows
+# --- nothing follows a position
 $sql->('SELECT learn(1, 30, 9999)');
-is($dead->(1), '-infinity-infinity', 'that nothing follows is known');
+is($dead->(1), '-infinity-infinity', 'it is recorded that nothing follows');
 $sql->('SELECT lower(1, 50)');
-is($dead->(1), '-infinity-50-', 'until something does');
+is($dead->(1), '-infinity-50-', 'a published position ends that');
 $sql->('SELECT lower(1, 60)');
-is($dead->(1), '-infinity-50-', 'and then it makes no second range');
+is($dead->(1), '-infinity-50-', 'it leaves no second range');
 
-# --- what comes too late
+# --- ranges that are recorded too late
 my $before = $moment->();
 $sql->('SELECT lower(1, 52)');
-is($moment->(), $before + 1, 'each lower has a number');
+is($moment->(), $before + 1, 'each published position has a number');
 $sql->("SELECT learn(1, 50, 55, $before)");
-is($dead->(1), '-infinity-52- 52+-55', 'what was lowered since then is cut out');
+is($dead->(1), '-infinity-52- 52+-55', 'positions published since the scan began are cut out');
 $sql->('SELECT learn(1, 50, 55)');
-is($dead->(1), '-infinity-55', 'but not for who looked later');
+is($dead->(1), '-infinity-55', 'a scan that began later records the whole range');
 
 $before = $moment->();
 $sql->('SELECT lower(1, 100 + 10 * n) FROM generate_series(1, 17) n');
 my $refused = $number->('refused');
 $sql->("SELECT learn(1, 55, 90, $before)");
-is($dead->(1), '-infinity-55', 'after more lowers than are remembered nothing is learned');
-is($number->('refused'), $refused + 1, 'which is counted');
+is($dead->(1), '-infinity-55', 'after more positions than are remembered nothing is recorded');
+is($number->('refused'), $refused + 1, 'that is counted');
 $sql->('SELECT learn(1, 55, 90)');
-is($dead->(1), '-infinity-90', 'but for who looked later');
+is($dead->(1), '-infinity-90', 'a scan that began later records its range');
 
 $sql->('SELECT learn(3, -1, 10)');
 $before = $moment->();
 $sql->("SELECT taskq.debug_range_lower(3, 0, at(20), n) FROM generate_series(1, 1000) n");
 $sql->("SELECT learn(3, 10, 30, $before)");
-is($dead->(3), '-infinity-20- 20+-30', 'lowers that are near to each other are remembered as one');
+is($dead->(3), '-infinity-20- 20+-30', 'positions close to each other are remembered as one');
 
 # --- priorities
 is($sql->('SELECT taskq.debug_range_priorities(1)'), '', 'priorities are not known');
 $sql->("SELECT taskq.debug_range_learn_priorities(1, '{5, 0, -3}', taskq.debug_range_moment())");
-is($sql->('SELECT taskq.debug_range_priorities(1)'), '{5,0,-3}', 'then they are');
+is($sql->('SELECT taskq.debug_range_priorities(1)'), '{5,0,-3}', 'priorities are recorded');
 $before = $moment->();
 $sql->('SELECT taskq.debug_range_lower(1, 3, at(1), 1)');
-is($sql->('SELECT taskq.debug_range_priorities(1)'), '{5,3,0,-3}', 'a lower adds its own');
+is($sql->('SELECT taskq.debug_range_priorities(1)'), '{5,3,0,-3}', 'a published position adds its priority');
 $sql->("SELECT taskq.debug_range_learn_priorities(1, '{0}', $before)");
-is($sql->('SELECT taskq.debug_range_priorities(1)'), '{3,0}', 'which stays when it came after the look');
+is($sql->('SELECT taskq.debug_range_priorities(1)'), '{3,0}', 'a priority that was published after the scan began stays');
 $sql->("SELECT taskq.debug_range_learn_priorities(1, '{0}', taskq.debug_range_moment())");
-is($sql->('SELECT taskq.debug_range_priorities(1)'), '{0}', 'and goes with a later one');
+is($sql->('SELECT taskq.debug_range_priorities(1)'), '{0}', 'a later scan removes it');
 $sql->('SELECT taskq.debug_range_lower(1, n, at(1), 1) FROM generate_series(1, 31) n');
 is($sql->('SELECT cardinality(taskq.debug_range_priorities(1))'), '32', 'there is room for 32');
 $sql->('SELECT taskq.debug_range_lower(1, 32, at(1), 1)');
-is($sql->('SELECT taskq.debug_range_priorities(1)'), '', 'more are not known');
+is($sql->('SELECT taskq.debug_range_priorities(1)'), '', 'more than 32 are not recorded');
 
 # --- no more than eight ranges
 $sql->('SELECT learn(4, 10 * n, 10 * n + CASE n WHEN 5 THEN 1 ELSE 2 END) FROM generate_series(1, 9) n');
@@ -128,36 +129,36 @@ $before = $moment->();
 $sql->('SELECT lower(5, 6)');
 $sql->('SELECT learn(n, 1, 2) FROM generate_series(1001, 21000) n');
 is($number->('entries'), 16 * 256, 'there are as many entries as there is room for');
-cmp_ok($number->('evicted'), '>', 10000, 'others were evicted');
-is($dead->(5), '', 'so was the one that nobody looked at');
+cmp_ok($number->('evicted'), '>', 10000, 'other entries were evicted');
+is($dead->(5), '', 'an entry that was not used was evicted');
 $sql->("SELECT learn(5, 1, 10, $before)");
-is($dead->(5), '', 'who looked before the lower that it knew of learns nothing');
+is($dead->(5), '', 'a scan that began before the evicted position records nothing');
 $sql->('SELECT learn(5, 1, 10)');
-is($dead->(5), '1-10', 'who looked later does');
+is($dead->(5), '1-10', 'a later scan records its range');
 $sql->('SELECT dead(5), learn(n, 1, 2) FROM generate_series(30001, 40000) n');
-is($dead->(5), '1-10', 'one that is looked at all the time stays');
+is($dead->(5), '1-10', 'an entry that is used all the time stays');
 
 # --- another database
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE EXTENSION taskq');
 is($node->safe_psql('other', 'SELECT count(*) FROM taskq.debug_range_read(5, 0)'), '0',
-	'ranges are of one database');
+	'ranges belong to one database');
 $before = $moment->();
 $sql->('DROP EXTENSION taskq; CREATE EXTENSION taskq');
-is($dead->(5), '', 'with the extension its ranges go');
+is($dead->(5), '', 'DROP EXTENSION removes its ranges');
 $sql->("SELECT learn(5, 1, 10, $before)");
-is($dead->(5), '', 'and who looked before learns nothing');
+is($dead->(5), '', 'a scan that began before that records nothing');
 $sql->('SELECT learn(5, 1, 10)');
-is($dead->(5), '1-10', 'who looked later does');
+is($dead->(5), '1-10', 'a later scan records its range');
 
 # --- a wipe
 $before = $moment->();
 $sql->('SELECT taskq.debug_wipe()');
-is($number->('entries'), 0, 'a wipe loses all');
+is($number->('entries'), 0, 'a wipe removes all ranges');
 $sql->("SELECT learn(5, 1, 10, $before)");
-is($dead->(5), '', 'and who looked before learns nothing');
+is($dead->(5), '', 'a scan that began before the wipe records nothing');
 
-# --- many at once: whatever is read is in order
+# --- many sessions at the same time: every range that is read is in order
 $sql->(<<'SQL');
 CREATE PROCEDURE hammer(seed integer) LANGUAGE plpgsql AS $$
 DECLARE
@@ -191,7 +192,7 @@ is($number->('repaired'), 0, 'nothing was repaired');
 
 # --- a start
 $node->restart;
-is($number->('entries'), 0, 'after a start nothing is known');
+is($number->('entries'), 0, 'after a start no range is known');
 
 sound($node);
 
@@ -199,9 +200,9 @@ sound($node);
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
 $node->restart;
 is($sql->('SELECT * FROM taskq.range_numbers()'), '|||||||', 'without preloading no number is known');
-is($moment->(), 0, 'there are no lowers');
+is($moment->(), 0, 'no position is published');
 $sql->('SELECT learn(5, 1, 10), lower(5, 3)');
-is($dead->(5), '', 'nothing is learned');
-is($sql->('SELECT taskq.debug_range_priorities(5)'), '', 'and no priority known');
+is($dead->(5), '', 'nothing is recorded');
+is($sql->('SELECT taskq.debug_range_priorities(5)'), '', 'no priority is known');
 $node->stop('fast');
 done_testing();

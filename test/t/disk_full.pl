@@ -1,7 +1,7 @@
-# The disk is full: what needs room gets 53100, the server lives, nothing
-# that was acknowledged is lost, and all goes on when there is room again.
+# The disk is full: what needs space gets 53100, the server stays alive, nothing
+# that was acknowledged is lost, and work continues when there is space again.
 #
-# An ordinary user can make no small file system: full_disk.c is loaded into
+# An ordinary user cannot create a small file system: full_disk.c is loaded into
 # the server and lets no file of tables and indexes grow.
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my $dir = $PostgreSQL::Test::Utils::tmp_check;
 my $full = "$dir/disk_is_full";
 my $node;
 {
-	# for what start_node starts; the server keeps it
+	# for the server that start_node starts; the server keeps it
 	local $ENV{LD_PRELOAD} = build_c('full_disk', '-shared', '-fPIC', '-ldl');
 	local $ENV{FULL_DISK} = $full;
 	$node = start_node('disk_full', 'autovacuum' => 'off');
@@ -31,7 +31,7 @@ SQL
 my @before = map { $sql->("SELECT taskq_submit('q', '{\"n\": $_}', reference => 'before $_')") } 1 .. 20;
 my ($task, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('q', lease => '1 h')");
 
-# Clients submit, each task with a row of their own, and say what was
+# Clients submit tasks, each with a row of their own, and print what was
 # acknowledged; payloads that do not compress fill the disk.
 my $script = <<'SQL';
 \set VERBOSITY sqlstate
@@ -47,19 +47,19 @@ my $clients = start_clients($node, 4, $script x 20);
 my $errors = sub { my %e = errors_of($clients); return $e{53100} // 0 };
 ok(within(60, sub { $errors->() >= 50 }), 'submits get 53100');
 my %first = errors_of($clients);
-is(join(' ', sort grep { !/^(53100|25P02)$/ } keys %first), '', 'and nothing else is raised');
-is($sql->('SELECT 1'), '1', 'the server lives');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE reference LIKE 'before %'"), '20', 'looking works');
+is(join(' ', sort grep { !/^(53100|25P02)$/ } keys %first), '', 'no other error is raised');
+is($sql->('SELECT 1'), '1', 'the server is alive');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE reference LIKE 'before %'"), '20', 'reading works');
 
-# A claim and its end may need room, too, and then get the same error.
+# A claim and its end may need space, too, and then get the same error.
 my $state = error_of($node, "SELECT taskq_complete($task, $token)");
 like($state, qr/^(53100)?$/, 'completing works or gets 53100');
 my $known = $sql->("SELECT state FROM taskq_get($task)");
-is($known, $state eq '' ? 'done' : 'running', 'done as answered');
+is($known, $state eq '' ? 'done' : 'running', 'a task is done exactly if the call succeeded');
 my $claim = error_of($node, "SELECT task_id FROM taskq_claim('q', lease => '1 h') \\g /dev/null");
 like($claim, qr/^(53100)?$/, 'claiming works or gets 53100');
 
-# The server crashes with the disk full.  It may need room to come back.
+# The server crashes with the disk full. It may need space to start again.
 $node->stop('immediate');
 unlink $full;
 {
@@ -67,14 +67,14 @@ unlink $full;
 	local $ENV{FULL_DISK} = $full;
 	$node->start;
 }
-ok(within(20, sub { worker_pid($node) ne '' }), 'it recovers from a crash when there is room');
+ok(within(20, sub { worker_pid($node) ne '' }), 'the server recovers from a crash when there is space');
 my $more = $errors->();
 append_to_file($full, '');
 ok(within(60, sub { $errors->() > $more + 20 }), 'the disk is full again');
 
 unlink $full;
 my $count = $sql->('SELECT count(*) FROM outbox');
-ok(within(30, sub { $sql->('SELECT count(*) FROM outbox') > $count + 100 }), 'submits go on when there is room');
+ok(within(30, sub { $sql->('SELECT count(*) FROM outbox') > $count + 100 }), 'submits succeed when there is space again');
 end_clients($clients);
 
 my @said = said($clients);
@@ -89,21 +89,21 @@ is($sql->('SELECT count(*) FROM acknowledged a WHERE NOT EXISTS (SELECT FROM tas
 	'0', 'no acknowledged task is lost');
 is($sql->("SELECT count(*) FROM outbox o FULL JOIN (SELECT reference FROM taskq.tasks WHERE reference NOT LIKE 'before %') t"
 	  . ' ON o.name = t.reference WHERE o.name IS NULL OR t.reference IS NULL'),
-	'0', 'a task is there exactly when its row is');
+	'0', 'a task is there exactly if its row is');
 is($sql->("SELECT count(*), count(DISTINCT task_id) FROM taskq.tasks WHERE reference LIKE 'before %'"),
-	'20|20', 'what was there before is there');
+	'20|20', 'tasks from before are there');
 
-# All of it can be worked off.
+# All tasks can be processed.
 my $live = q{SELECT sum(pending + running) FROM taskq.queues WHERE queue = 'q'};
 is($live && $sql->("SELECT error_code FROM taskq_complete_many(ARRAY[$task], ARRAY[$token])"),
-	$state eq '' ? 'TQ001' : '', 'the claim is still good, unless it was completed');
+	$state eq '' ? 'TQ001' : '', 'the claim is still valid, unless its task was completed');
 $sql->("SELECT count(taskq_release(task_id, token)::text) FROM taskq.tasks WHERE state = 'running'");
 ok(within(120, sub {
 	$sql->("SELECT count(x.ok) FROM (SELECT array_agg(task_id) AS i, array_agg(token) AS t FROM taskq_claim('q', max_tasks => 2000)) c,"
 		  . ' taskq_complete_many(c.i, c.t) AS x');
 	return $sql->($live) eq '0';
-}), 'all tasks are worked off');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q' AND state <> 'done'"), '0', 'each of them done');
+}), 'all tasks are processed');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'q' AND state <> 'done'"), '0', 'each of them is done');
 sound($node);
 amcheck($node);
 $node->stop('fast');

@@ -1,6 +1,6 @@
-# Dump and restore: all forms of a dump bring every row and every number; a
-# copy stays still, and trusts no number of a role, until it is activated;
-# then it goes on.
+# Dump and restore: all forms of a dump restore every row and every number; a
+# copy is inactive, and trusts no number of a role, until it is activated; then
+# it works.
 # (takes long)
 use strict;
 use warnings;
@@ -24,9 +24,9 @@ $target->safe_psql('postgres', join '', map { "CREATE ROLE $_;" } reverse(role_n
 $source->safe_psql('postgres', "SELECT taskq_grant('*', 'left_us', '{read}'); DROP OWNED BY left_us; DROP ROLE left_us");
 fill($source, 'postgres');
 ok(within(40, sub { $source->safe_psql('postgres', "SELECT gone FROM taskq.role WHERE name = 'left_us'") eq 't' }),
-	'a dropped role is noted as such');
+	'a dropped role is marked as dropped');
 
-# What a dump should have, and what must not hide in an empty table.
+# What a dump should have, and an empty table would hide.
 my $contents = contents($source, 'postgres');
 my $numbers = numbers($source, 'postgres');
 my @empty = map { /^(\w+)\|0\|/ ? $1 : () } split /\n/, $contents;
@@ -50,7 +50,7 @@ dump_to('data', 'postgres', '-Fc', '--data-only');
 dump_to('directory', 'postgres', '-Fd', '-j', '2');
 dump_to('bare', 'postgres', '-Fc', '--no-privileges', '--no-owner');
 dump_to('root', 'postgres', '-Fc', '--load-via-partition-root');
-is(contents($source, 'postgres'), $contents, 'nothing has changed meanwhile');
+is(contents($source, 'postgres'), $contents, 'nothing has changed during the dump');
 
 sub restore
 {
@@ -63,7 +63,7 @@ sub restore
 		: [ 'pg_restore', '-d', $target->connstr($database), '--exit-on-error', @options, "$dir/$file" ],
 		"$database: restored without error");
 	is(contents($target, $database), $contents, "$database: every row is there");
-	is(numbers($target, $database), $numbers, "$database: numbers go on from the same");
+	is(numbers($target, $database), $numbers, "$database: numbers continue from the same value");
 	return;
 }
 
@@ -75,7 +75,7 @@ restore('bare', 'bare', 1);
 restore('root', 'root', 0, '--single-transaction');
 my @copies = qw(plain custom data directory bare root);
 
-# --- the dump of a copy is the same dump
+# --- a dump of the copy is the same as the first dump
 sub text_of
 {
 	my ($file) = @_;
@@ -92,7 +92,7 @@ my @before = sort split /\n/, text_of('plain.sql');
 my @after = sort split /\n/, text_of('again.sql');
 ok("@after" eq "@before", 'a dump of the copy is the same but for taskq.instance');
 
-# --- still: times pass, and nothing happens
+# --- the copy is inactive: times pass, and nothing happens
 my $pass = <<'SQL';
 UPDATE taskq.task SET lease_until = clock_timestamp() - interval '1 s' WHERE state = 3 AND lease_until < 'infinity';
 UPDATE taskq.task SET deadline = clock_timestamp() - interval '1 s' WHERE deadline IS NOT NULL;
@@ -104,78 +104,87 @@ $psql->($_, $pass) for @copies;
 my %passed = map { $_ => contents($target, $_) } @copies;
 ok(stays(20, sub { !grep { contents($target, $_) ne $passed{$_} } @copies }),
 	'no lease or deadline ends, no worker dies, nothing is removed in any copy');
+for my $copy (@copies)
+{
+	my ($status, $out, $err) = $target->psql($copy, 'SET client_min_messages = notice; SELECT sum(acted), count(*) > 9 FROM taskq_run_reapers()');
+	is($out, '0|t', "$copy: a call does no duty");
+	like($err, qr/NOTICE:  taskq_run_reapers\(\) does nothing, because this database is a copy that has not been activated\nHINT:  Background processing is disabled until a superuser calls taskq_activate\(\)\.$/,
+		'and says so');
+	is(contents($target, $copy), $passed{$copy}, 'nothing is changed');
+}
 is(join(' ', map { worker_pid($target, $_) } @copies), ' ' x (@copies - 1), 'no copy has a background worker');
 is(join(' ', map { $psql->($_, 'SELECT problem, detail FROM taskq_check()') } @copies), ' ' x (@copies - 1),
 	'taskq_check finds nothing in any of them');
 
-# Still from the first row on: taskq.instance may come last, or not at all.
+# Inactive from the first row on: taskq.instance may come last, or not at all.
 $psql->('postgres', 'CREATE DATABASE part');
 $psql->('part', 'CREATE EXTENSION taskq');
 ok(within(40, sub { worker_pid($target, 'part') ne '' }), 'a new database has a background worker');
 command_ok([ 'pg_restore', '-d', $target->connstr('part'), '--exit-on-error', (map { ('-t', $_) } qw(role queue lane task large)), "$dir/data" ],
 	'some tables are restored');
 $psql->('part', $pass);
-ok(within(40, sub { worker_pid($target, 'part') eq '' }), 'which sends it away');
+ok(within(40, sub { worker_pid($target, 'part') eq '' }), 'the background worker leaves the copy');
 is($psql->('part', "SELECT string_agg(DISTINCT state, ' ') FROM taskq.tasks WHERE queue IN ('held', 'asked', 'limited') AND attempt > 0"), 'running',
-	'before it does anything');
+	'it has changed nothing');
 $psql->('part', 'SELECT taskq_activate()');
-ok(within(40, sub { $psql->('part', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }), 'activated, it works');
+ok(within(40, sub { $psql->('part', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }), 'the activated copy works');
 
-# --- what works before: calls, of superusers; nobody has another's rights
+# --- what works before the activation: calls, of superusers; no role has
+# another's rights
 is($psql->('custom', "SELECT string_agg(role_id::text, ' ') FROM taskq.known_role WHERE oid <> 10"), '',
-	'no number of a role is believed');
+	'no number of a role is trusted');
 for my $role (role_names())
 {
 	is(error_of($target, "SET ROLE $role; SELECT FROM taskq_claim('q', tags => '{b}')", 'custom'), '42501',
 		"$role cannot claim yet");
-	is($psql->('custom', "SET ROLE $role; SELECT count(*) FROM taskq.tasks"), '0', "nor see a task");
+	is($psql->('custom', "SET ROLE $role; SELECT count(*) FROM taskq.tasks"), '0', "$role cannot see a task");
 }
 my ($held, $token) = split /\|/, $psql->('custom', "SELECT task_id, token FROM taskq.tasks WHERE queue = 'held'");
 is(error_of($target, "SELECT taskq_complete($held, $token)", 'custom'), '', 'an old token completes its task');
 is($psql->('custom', "SELECT count(*) FROM taskq_claim('limited', max_tasks => 9)"), '0',
 	'max_running counts what was loaded');
 is($psql->('custom', "SELECT payload FROM taskq_claim('q', tags => '{a,b}')") =~ /^"x{20000}"$/ ? 1 : 0, 1,
-	'a claim works, large values are there');
+	'a claim works, and large values are there');
 is(error_of($target, "SELECT taskq_submit('unique', reference => 'r live')", 'custom'), 'TQ006', 'references hold');
-is(error_of($target, "SELECT taskq_submit('unique', reference => 'r done')", 'custom'), 'TQ006', 'also in their windows');
+is(error_of($target, "SELECT taskq_submit('unique', reference => 'r done')", 'custom'), 'TQ006', 'references hold in their windows, too');
 is($psql->('custom', "SELECT count(*) FROM taskq_claim('paused')"), '0', 'a pause holds');
 
-# A role of the number that another one had: it is not taken for that one.
+# A role with the number that another one had is not taken for that role.
 my $number = $psql->('custom', "SELECT min(oid) FROM taskq.role WHERE name IN ('alice', 'bob')");
 $psql->('postgres', "ALTER ROLE erin SUPERUSER");
 my $mine = $psql->('custom', "SET ROLE erin; SELECT taskq_submit('by erin')");
 is($psql->('custom', "SELECT submitted_by FROM taskq.tasks WHERE task_id = $mine"), 'erin',
-	'a task that is submitted meanwhile has the name of its submitter');
+	'a task that is submitted before the activation has the name of its submitter');
 $psql->('postgres', "ALTER ROLE erin NOSUPERUSER");
 
 # --- activated
 $psql->($_, 'SELECT taskq_activate()') for 'plain', 'custom', 'bare', 'directory';
-is($psql->('custom', "SELECT submitted_by FROM taskq.tasks WHERE task_id = $mine"), 'erin', 'and keeps it');
+is($psql->('custom', "SELECT submitted_by FROM taskq.tasks WHERE task_id = $mine"), 'erin', 'the activation keeps that name');
 my $state = sub { $psql->('plain', "SELECT state FROM taskq.tasks WHERE queue = '$_[0]'") };
-ok(within(40, sub { $state->('held') eq 'pending' }), 'activated: a lease ends');
-is($psql->('plain', "SELECT count(*) FROM taskq.tasks WHERE queue = 'limited' AND state = 'running'"), '0', 'all of them do');
-ok(within(40, sub { $state->('asked') eq 'cancelled' }), 'one that was asked to stop is cancelled');
-ok(within(40, sub { $state->('registered') eq 'pending' }), 'a worker that nobody has heard of since is declared dead');
+ok(within(40, sub { $state->('held') eq 'pending' }), 'activated: a lease expires');
+is($psql->('plain', "SELECT count(*) FROM taskq.tasks WHERE queue = 'limited' AND state = 'running'"), '0', 'all leases expire');
+ok(within(40, sub { $state->('asked') eq 'cancelled' }), 'a task that was asked to stop is cancelled');
+ok(within(40, sub { $state->('registered') eq 'pending' }), 'a worker without a heartbeat since then is declared dead');
 ok(within(40, sub { $psql->('plain', "SELECT reason FROM taskq.tasks WHERE payload = '\"deadline\"'") ne '' }), 'a deadline passes');
 ok(within(40, sub { $psql->('plain', "SELECT count(*) FROM taskq.archive_keep WHERE expires_at < clock_timestamp()") eq '0' }),
-	'what has expired is removed');
+	'expired tasks are removed');
 ok(within(40, sub { $psql->('plain', 'SELECT (SELECT count(*) FROM taskq.archive_03) + (SELECT count(*) FROM taskq.transition_03)') eq '0' }),
 	'old leaves are emptied');
 ok(within(40, sub { $psql->('plain', 'SELECT count(*) FROM taskq.large l WHERE NOT EXISTS (SELECT FROM taskq.tasks t WHERE t.task_id = l.task_id)') eq '0' }),
-	'and so are the large parts of what was there');
+	'large parts of their tasks are removed, too');
 my $highest = $psql->('plain', 'SELECT max(task_id) FROM taskq.tasks');
-cmp_ok($psql->('plain', "SELECT taskq_submit('new')"), '>', $highest, 'ids go on');
+cmp_ok($psql->('plain', "SELECT taskq_submit('new')"), '>', $highest, 'ids continue');
 
 # --- rights by name
 is($psql->('directory', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"of alice"', 'bob works');
 is($psql->('directory', "SET ROLE carol; SELECT count(*) > 20 FROM taskq.tasks"), 't', 'carol reads');
-is(error_of($target, "SET ROLE carol; SELECT FROM taskq_claim('q')", 'directory'), '42501', 'and nothing else');
+is(error_of($target, "SET ROLE carol; SELECT FROM taskq_claim('q')", 'directory'), '42501', 'carol has no other right');
 is(error_of($target, "SET ROLE dora; SELECT taskq_pause('limited')", 'directory'), '', 'dora manages');
-is(error_of($target, "SET ROLE erin; SELECT taskq_alter_queue('erins', '{\"priority\": 1}')", 'directory'), '', 'an owner still is');
-is(error_of($target, "SET ROLE erin; SELECT taskq_register('erins worker', keep => true)", 'directory'), '', 'a worker is of its role');
+is(error_of($target, "SET ROLE erin; SELECT taskq_alter_queue('erins', '{\"priority\": 1}')", 'directory'), '', 'an owner is still the owner');
+is(error_of($target, "SET ROLE erin; SELECT taskq_register('erins worker', keep => true)", 'directory'), '', 'a worker still belongs to its role');
 is($psql->('directory', "SELECT DISTINCT submitted_by FROM taskq.tasks WHERE payload = '\"of alice\"'"), 'alice', 'submitters are known');
 is($psql->('directory', "SET ROLE left_us; SELECT count(*) FROM taskq.tasks"), '0',
-	'a role that had been dropped gives nothing to one of its name');
+	'the rights of a dropped role do not go to a role of the same name');
 is($psql->('bare', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"of alice"',
 	'activating gives EXECUTE again where the dump has no privileges');
 
@@ -187,27 +196,27 @@ ok(!IPC::Run::run([ 'pg_restore', '-d', $target->connstr('lacking'), "$dir/custo
 	'roles are missing: pg_restore ends with errors');
 my @failed = $err =~ /^Command was: (.*)$/mg;
 cmp_ok(scalar @failed, '>', 0, 'it names the statements');
-is(join("\n", grep { !/^GRANT ALL ON (?:FUNCTION|PROCEDURE) public\.taskq_/ } @failed), '', 'which are only GRANTs on functions and procedures');
+is(join("\n", grep { !/^GRANT ALL ON (?:FUNCTION|PROCEDURE) public\.taskq_/ } @failed), '', 'they are only GRANTs on functions and procedures');
 my @why = $err =~ /ERROR:  (.*)$/mg;
-is(join("\n", grep { !/^role "(?:ghost|dora)" does not exist$/ } @why), '', 'because of these roles');
+is(join("\n", grep { !/^role "(?:ghost|dora)" does not exist$/ } @why), '', 'each of them names a missing role');
 is(contents($target, 'lacking'), $contents, 'no row is lost');
 $psql->('lacking', 'SELECT taskq_activate()');
 is($psql->('lacking', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"deadline"',
-	'others have their rights, also EXECUTE that was not restored with that of a missing one');
+	'other roles have their rights, also an EXECUTE that was not restored because of a missing role');
 is($psql->('lacking', "SELECT count(*) FROM taskq.known_role JOIN taskq.role USING (role_id) WHERE name IN ('ghost', 'dora') AND EXISTS (SELECT FROM pg_roles a WHERE a.oid = role.oid)"),
-	'0', 'names without a role are nobody');
+	'0', 'names without a role have no right');
 $psql->('postgres', 'CREATE ROLE ghost');
 for my $role ('ghost', 'dorothy')
 {
 	$psql->('lacking', "SELECT taskq_grant('other', '$role', '{work,read}') FROM taskq_create_queue('other', if_not_exists => true)");
-	is(error_of($target, "SET ROLE $role; SELECT FROM taskq_claim('q')", 'lacking'), '42501', "a $role that came later has nothing");
-	is($psql->('lacking', "SET ROLE $role; SELECT count(*) FROM taskq.tasks"), '0', 'and sees nothing');
+	is(error_of($target, "SET ROLE $role; SELECT FROM taskq_claim('q')", 'lacking'), '42501', "a $role that is created later has no right");
+	is($psql->('lacking', "SET ROLE $role; SELECT count(*) FROM taskq.tasks"), '0', 'it sees no task');
 }
-is($psql->('lacking', "SELECT state FROM taskq_get((SELECT task_id FROM taskq.tasks WHERE queue = 'held'))") ne '', 1, 'tasks are there');
+is($psql->('lacking', "SELECT state FROM taskq_get((SELECT task_id FROM taskq.tasks WHERE queue = 'held'))") ne '', 1, 'the tasks are there');
 sound($target, database => $_) for 'plain', 'custom', 'lacking';
 amcheck($target, $_) for 'plain', 'directory';
 
-# --- a dump by a role that is no superuser, as the page on backups says
+# --- a dump by a role that is not a superuser, as the page on backups describes
 for my $grants ([ 'GRANT pg_read_all_data TO keeper', 'REVOKE pg_read_all_data FROM keeper' ],
 	[ 'GRANT SELECT ON ALL TABLES IN SCHEMA taskq TO keeper; GRANT SELECT ON ALL SEQUENCES IN SCHEMA taskq TO keeper', 'DROP OWNED BY keeper' ])
 {
@@ -216,16 +225,16 @@ for my $grants ([ 'GRANT pg_read_all_data TO keeper', 'REVOKE pg_read_all_data F
 
 	$source->safe_psql('postgres', 'CREATE ROLE keeper LOGIN');
 	$psql->('postgres', 'DROP ROLE IF EXISTS keeper; CREATE ROLE keeper');
-	command_fails(\@dump, 'a role that is no superuser cannot dump');
+	command_fails(\@dump, 'a role that is not a superuser cannot dump');
 	$source->safe_psql('postgres', $grants->[0]);
 	# workers of the source may have died since
 	$contents = contents($source, 'postgres');
-	command_ok(\@dump, "it can: $grants->[0]");
+	command_ok(\@dump, "with grants it can: $grants->[0]");
 	$source->safe_psql('postgres', "$grants->[1]; DROP ROLE keeper");
 	$psql->('postgres', 'CREATE DATABASE ' . $name);
-	command_ok([ 'pg_restore', '-d', $target->connstr($name), '--no-privileges', '--exit-on-error', "$dir/kept" ], 'what it dumped is restored');
-	is(contents($target, $name), $contents, 'with every row');
-	is(numbers($target, $name), $numbers, 'and every number');
+	command_ok([ 'pg_restore', '-d', $target->connstr($name), '--no-privileges', '--exit-on-error', "$dir/kept" ], 'its dump can be restored');
+	is(contents($target, $name), $contents, 'it has every row');
+	is(numbers($target, $name), $numbers, 'it has every number');
 }
 
 # --- a dump while clients work
@@ -245,15 +254,15 @@ ok(within(40, sub { $done->() > 300 }), 'clients work');
 dump_to('busy', 'postgres', '-Fd', '-j', '2');
 my $ids = $source->safe_psql('postgres', 'SELECT max(task_id) FROM outbox');
 my $more = $done->();
-ok(within(40, sub { $done->() > $more }), 'and went on during it');
+ok(within(40, sub { $done->() > $more }), 'they continued during the dump');
 end_clients($clients);
 my %errors = errors_of($clients);
-is(join(' ', %errors), '', 'without an error');
+is(join(' ', %errors), '', 'the dump raises no error');
 $psql->('postgres', 'CREATE DATABASE busy');
 ($out, $err) = ('', '');
 IPC::Run::run([ 'pg_restore', '-d', $target->connstr('busy'), '-j', '2', '--no-privileges', '--exit-on-error', "$dir/busy" ], '>', \$out, '2>', \$err)
   or fail("restored: $err");
-is($psql->('busy', <<'SQL'), 't|0|0|0', 'every row fits to the others');
+is($psql->('busy', <<'SQL'), 't|0|0|0', 'all rows fit together');
 SELECT (SELECT count(*) FROM effect) > 300,
        (SELECT count(*) FROM (SELECT task_id FROM outbox EXCEPT SELECT task_id FROM taskq.tasks WHERE queue = 'flow') a),
        (SELECT count(*) FROM (SELECT task_id FROM taskq.tasks WHERE queue = 'flow' EXCEPT SELECT task_id FROM outbox) a),
@@ -261,7 +270,7 @@ SELECT (SELECT count(*) FROM effect) > 300,
          WHERE effect.task_id IS NULL OR d.task_id IS NULL)
 SQL
 $psql->('busy', 'SELECT taskq_activate()');
-cmp_ok($psql->('busy', "SELECT taskq_submit('flow')"), '>', $psql->('busy', 'SELECT max(task_id) FROM outbox'), 'ids go on');
+cmp_ok($psql->('busy', "SELECT taskq_submit('flow')"), '>', $psql->('busy', 'SELECT max(task_id) FROM outbox'), 'ids continue');
 sound($target, database => 'busy');
 
 $_->stop('fast') for $source, $target;

@@ -1,6 +1,6 @@
 # taskq_explain and taskq_explain_claim: what needs other sessions, other
-# settings or other servers; and that no reason is without a test.  Those that
-# one server shows are explained in test/sql/explain.sql and, for steps of
+# settings or other servers; and that every reason has a test. The reasons that
+# one server shows are tested in test/sql/explain.sql and, for steps of
 # workflows, workflow_explain.sql, which run here, too.
 use strict;
 use warnings;
@@ -22,8 +22,8 @@ my $node = start_node(
 my $sql = sub { $node->safe_psql('postgres', shift) };
 my %given;
 
-# answer(NODE, DATABASE, CALL): what it says; the reasons that it gives are
-# noted down.
+# answer(NODE, DATABASE, CALL): the answer; the reasons that it gives are
+# recorded.
 sub answer
 {
 	my ($server, $database, $call) = @_;
@@ -61,34 +61,34 @@ $sql->("SELECT taskq_register('w', '{q}', '{red}')");
 my $id = $sql->("SELECT taskq_submit('q', tags => '{red}', max_attempts => 1)");
 $sql->("SELECT taskq_claim('q', 'w')");
 comes_to_say("taskq_explain($id)",
-	qr/^Task $id of queue "q" has been running since $time, attempt 1 of 1: worker "w" holds it, but is silent: it was last seen at $time, and is declared dead when it has been silent for 01:00:00\.$/,
+	qr/^Task $id of queue "q" has been running since $time, attempt 1 of 1: worker "w" holds it, but is silent: it was last seen at $time, and is declared dead after 01:00:00 of silence\.$/,
 	'worker_stale', 'a silent worker holds it');
 my $next = $sql->("SELECT taskq_submit('q', tags => '{red}')");
 says($node, 'postgres', "taskq_explain($next)",
-	qr/it is ready, but every worker that could take it \(1\) is silent: "w" was last seen at $time\. Start another one\.$/,
+	qr/it is ready, but every worker that could claim it \(1\) is silent: "w" was last seen at $time\. Start another worker\.$/,
 	'workers_stale', 'all workers are silent');
 like($sql->("SELECT taskq_explain_claim('q', 'w', '{red}'); SELECT state FROM taskq.workers WHERE worker = 'w'"),
-	qr/would get a task now: $next\.\nstale$/, 'asking about a worker is no sign of life of it');
+	qr/would get a task now: $next\.\nstale$/, 'asking about a worker is not a heartbeat of it');
 $sql->("SELECT taskq_register('executioner', '{nothing}')");
-is($sql->("SELECT taskq_expire('executioner', '50 ms')"), 1, 'it is declared dead');
+is($sql->("SELECT taskq_expire('executioner', '50 ms')"), 1, 'the worker is declared dead');
 says($node, 'postgres', "taskq_explain_claim('q', 'w')",
-	qr/^A claim from queue "q" by worker "w" gets nothing now: the worker was declared dead, and the claim raises TQ007; register it again: taskq_register\('w'\)\.$/,
+	qr/^A claim from queue "q" by worker "w" gets nothing now: the worker has been declared dead, so the claim raises TQ007; register it again with taskq_register\('w'\)\.$/,
 	'claim_worker_dead', 'a claim by it');
 says($node, 'postgres', "taskq_explain_claim(NULL, 'w')", qr/raises TQ007/, 'claim_worker_dead', 'from all queues');
 says($node, 'postgres', "taskq_explain($next)",
-	qr/it is ready, but the workers that could take it are dead; "w" was declared dead at $time\. Start it again\.$/,
+	qr/it is ready, but the workers that could claim it are dead; "w" was declared dead at $time\. Start it again\.$/,
 	'workers_dead', 'all workers are dead');
 comes_to_say("taskq_explain($id)",
-	qr/is dead since $time \(worker_dead\): attempt 1 of 1 lost its worker, which died; its last error: "the worker died"\. taskq_retry\($id\) runs it again/,
-	'dead_worker', 'its last attempt lost its worker');
+	qr/has been dead since $time \(worker_dead\): attempt 1 of 1 ended because its worker died; its last error: "the worker died"\. taskq_retry\($id\) runs it again/,
+	'dead_worker', 'its last attempt ended with its worker');
 
-# --- ends by themselves
+# --- leases and time limits that expire
 $id = $sql->("SELECT taskq_submit('q', max_attempts => 1)");
 $sql->("SELECT taskq_claim('q', lease => '1 ms')");
-comes_to_say("taskq_explain($id)", qr/\(lease_expired\): attempt 1 of 1 did not end before its lease;/, 'dead_lease', 'its lease ended');
+comes_to_say("taskq_explain($id)", qr/\(lease_expired\): attempt 1 of 1 ended because its lease expired;/, 'dead_lease', 'its lease expired');
 $id = $sql->("SELECT taskq_submit('q', max_attempts => 1, options => '{\"time_limit\": \"1 ms\"}')");
 $sql->("SELECT taskq_claim('q', lease => '1 h')");
-comes_to_say("taskq_explain($id)", qr/\(timeout\): attempt 1 of 1 took longer than its time_limit;/, 'dead_timeout', 'its time ended');
+comes_to_say("taskq_explain($id)", qr/\(timeout\): attempt 1 of 1 exceeded its time_limit;/, 'dead_timeout', 'its time limit is over');
 
 # --- transactions that are still open
 my $other = $node->background_psql('postgres');
@@ -97,22 +97,22 @@ $id = $sql->("SELECT taskq_submit('one')");
 $other->query_safe('BEGIN');
 $other->query_safe("SELECT taskq_claim('one', lease => '1 h')");
 says($node, 'postgres', "taskq_explain($id)",
-	qr/is pending: a transaction that is still open is changing it, such as one that has claimed it; look again when that has ended\.$/,
+	qr/is pending: an open transaction is changing it, for example one that has claimed it; try again when that transaction has ended\.$/,
 	'busy', 'an open claim');
 says($node, 'postgres', "taskq_explain_claim('one')",
-	qr/gets nothing now: every ready task \(1\) is being changed by a transaction that is still open, such as a claim\.$/,
+	qr/gets nothing now: every ready task \(1\) is being changed by an open transaction, for example a claim\.$/,
 	'claim_busy', 'another claim');
 $next = $sql->("SELECT taskq_submit('one')");
 says($node, 'postgres', "taskq_explain($next)",
-	qr/queue "one" has reached its max_running of 1; transactions that are still open hold 1\. A task that ends makes room; so does taskq_alter_queue\('one', '\{"max_running": 2\}'\)\.$/,
+	qr/queue "one" has reached its max_running of 1; open transactions hold 1\. Another task can be claimed when one finishes, or after taskq_alter_queue\('one', '\{"max_running": 2\}'\)\.$/,
 	'queue_limit', 'the open claim counts');
 $other->query_safe('PREPARE TRANSACTION \'p\'');
-says($node, 'postgres', "taskq_explain_claim('one')", qr/max_running of 1; transactions that are still open hold 1\./, 'queue_limit', 'and when it is prepared');
+says($node, 'postgres', "taskq_explain_claim('one')", qr/max_running of 1; open transactions hold 1\./, 'queue_limit', 'and when it is prepared');
 $sql->("COMMIT PREPARED 'p'");
-says($node, 'postgres', "taskq_explain_claim('one')", qr/max_running of 1: claims without a name hold 1\./, 'queue_limit', 'and when it has ended');
+says($node, 'postgres', "taskq_explain_claim('one')", qr/max_running of 1: claims without a name hold 1\./, 'queue_limit', 'the claim has ended');
 $sql->("SELECT taskq_cancel($id, force => true)");
-says($node, 'postgres', "taskq_explain_claim('one')", qr/^A claim from queue "one" would get a task now: $next\.$/, 'claim_gets', 'room again');
-is($sql->("SELECT task_id FROM taskq_claim('one', lease => '1 h')"), $next, 'and it gets it');
+says($node, 'postgres', "taskq_explain_claim('one')", qr/^A claim from queue "one" would get a task now: $next\.$/, 'claim_gets', 'there is room again');
+is($sql->("SELECT task_id FROM taskq_claim('one', lease => '1 h')"), $next, 'a claim gets the task');
 
 # the rate, with claims of another session
 $sql->(q{SELECT taskq_create_queue('rate', '{"rate_limit": {"count": 1, "per": "1 s"}}')});
@@ -122,8 +122,8 @@ my $said = says($node, 'postgres', "taskq_explain_claim('rate')",
 	qr/queue "rate" has a rate_limit of 1 claims per 00:00:01, which is used up; a claim after $time gets a task\.$/,
 	'rate_limit', 'the rate is used up');
 my ($after) = $said =~ /after ($time)/;
-ok(within(20, sub { $sql->("SELECT taskq_explain_claim('rate')") =~ /would get a task now/ }), 'not for ever');
-cmp_ok($sql->("SELECT extract(epoch FROM clock_timestamp() - '$after')"), '>=', 0, 'and not before the time it told');
+ok(within(20, sub { $sql->("SELECT taskq_explain_claim('rate')") =~ /would get a task now/ }), 'the wait has an end');
+cmp_ok($sql->("SELECT extract(epoch FROM clock_timestamp() - '$after')"), '>=', 0, 'no claim succeeds before the time that it named');
 is($sql->("SELECT count(*) FROM taskq_claim('rate')"), 1, 'then a claim gets it');
 
 # --- sessions that wait
@@ -132,23 +132,23 @@ $sql->("SELECT taskq_create_queue('awaited')");
 $other->query_safe('SELECT pg_advisory_lock(74111, 1)');
 my $waiter = TaskqWaiters::sleeper("SET taskq.debug_point = 'wait_woken'; SELECT task_id FROM taskq_claim('awaited', wait => '5 min');");
 says($node, 'postgres', "taskq_explain_claim('awaited')",
-	qr/gets nothing now: the queue is empty\. 1 session waits in the server for tasks of the queue\.$/, 'claim_waiters', 'others wait already');
+	qr/gets nothing now: the queue is empty\. 1 session waits in the server for tasks of the queue\.$/, 'claim_waiters', 'other sessions wait already');
 $id = $sql->("SELECT taskq_submit('awaited')");
-ok(TaskqWaiters::at_point($waiter), 'one is woken');
+ok(TaskqWaiters::at_point($waiter), 'one session is woken');
 says($node, 'postgres', "taskq_explain($id)",
-	qr/it is ready, but no registered worker .*\. 1 session waits in the server for such a task\.$/, 'waiters', 'it waits for such a task');
+	qr/it is ready, but no worker is registered .*\. 1 session waits in the server for such a task\.$/, 'waiters', 'a session waits for such a task');
 $other->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-is(TaskqWaiters::answer($waiter), $id, 'and takes it');
+is(TaskqWaiters::answer($waiter), $id, 'the session takes it');
 $other->quit;
 
-# --- max_running of a worker is told by its own numbers
+# --- max_running of a worker is explained with its own numbers
 $sql->("SELECT taskq_register('narrow', '{narrow}', max_running => 1)");
 $sql->("SELECT taskq_submit('narrow')") for 1 .. 2;
 says($node, 'postgres', "taskq_explain_claim('narrow', 'narrow')", qr/would get a task/, 'claim_gets', 'a worker with a limit');
 $sql->("SELECT taskq_claim('narrow', 'narrow')");
-says($node, 'postgres', "taskq_explain_claim(NULL, 'narrow')", qr/queue "narrow": the worker has reached its max_running of 1;/, 'claim_worker_limit', 'has reached it');
+says($node, 'postgres', "taskq_explain_claim(NULL, 'narrow')", qr/queue "narrow": the worker has reached its max_running of 1;/, 'claim_worker_limit', 'a worker that has reached its limit');
 
-# --- what a claim gets is what was told before it
+# --- a claim gets what the explanation before it says
 $sql->(q{SELECT taskq_create_queue('fifo'), taskq_create_queue('lifo', '{"order": "lifo"}')});
 my $differ = $sql->(<<'SQL');
 SELECT setseed(0.5);
@@ -178,31 +178,31 @@ SELECT count(*) FILTER (WHERE told IS DISTINCT FROM got), count(got) > 200, coun
        count(DISTINCT words) FILTER (WHERE got IS NULL) > 1
   FROM seen;
 SQL
-like($differ, qr/^0\|t\|t\|t$/m, 'claims get what was told, or nothing where that was told');
+like($differ, qr/^0\|t\|t\|t$/m, 'claims get what was explained, or nothing where it says nothing');
 
-# --- looks are bounded
+# --- the scan is bounded
 $sql->("SELECT taskq_submit_many('many', array_agg(to_jsonb(n))) FROM generate_series(1, 10100) n");
 is($sql->("SELECT count(*) FROM taskq_claim('many', max_tasks => 10100, lease => '1 h')"), 10100, 'many tasks run');
 $id = $sql->("SELECT taskq_submit('many')");
-# the claim has left word that there is nothing to claim where these are
+# the claim has recorded that there is nothing to claim where these are
 $sql->('SELECT taskq.debug_wipe()');
-says($node, 'postgres', "taskq_explain_claim('many')", qr/nothing was found among the first entries of the queue, which are running or gone;/, 'claim_too_many', 'a look gives up');
-says($node, 'postgres', "taskq_explain($id)", qr/it is ready, /, 'no_worker', 'and says what it knows');
-is($sql->("SELECT taskq_drop_queue('many', force => true)"), 10101, 'away with them');
+says($node, 'postgres', "taskq_explain_claim('many')", qr/the first entries of the queue are all running or gone, and only these were checked;/, 'claim_too_many', 'a long scan ends early');
+says($node, 'postgres', "taskq_explain($id)", qr/it is ready, /, 'no_worker', 'the answer says what is known');
+is($sql->("SELECT taskq_drop_queue('many', force => true)"), 10101, 'the tasks are removed');
 
-# --- lost, and about to be taken back
+# --- the lease has expired, and the task is about to be returned
 $sql->("SELECT taskq_submit('lost', tags => ARRAY[t]) FROM unnest('{a,b,c}'::text[]) t");
 my %lost = map { split /\|/ } split /\n/, $sql->("SELECT tags[1], task_id FROM taskq_list('lost')");
 $node->append_conf('postgresql.conf', "taskq.fault_point = 'duty_ends:error'");
 $node->reload;
-ok(within(20, sub { $sql->('SHOW taskq.fault_point') eq 'duty_ends:error' }), 'nothing can be taken back');
+ok(within(20, sub { $sql->('SHOW taskq.fault_point') eq 'duty_ends:error' }), 'no task can be returned');
 $sql->("SELECT taskq_claim('lost', tags => '{a}', lease => '1 ms')");
 comes_to_say("taskq_explain($lost{a})",
-	qr/attempt 1 of 3: its lease ended at $time; the background worker is about to take it back\.$/,
-	'lost_lease', 'its lease has ended');
+	qr/attempt 1 of 3: its lease expired at $time; the background worker is about to reclaim it\.$/,
+	'lost_lease', 'its lease has expired');
 $node->append_conf('postgresql.conf', "taskq.fault_point = ''");
 $node->reload;
-comes_to_say("taskq_explain_claim('lost', tags => '{a}')", qr/would get a task now: $lost{a}\.$/, 'claim_gets', 'it is taken back');
+comes_to_say("taskq_explain_claim('lost', tags => '{a}')", qr/would get a task now: $lost{a}\.$/, 'claim_gets', 'the task is returned');
 
 # --- a standby
 $node->backup('base');
@@ -221,23 +221,23 @@ $node->safe_psql('source', 'CREATE EXTENSION taskq');
 $node->safe_psql('source', "SELECT taskq_submit('q')");
 $node->safe_psql('source', "SELECT taskq_claim('q', lease => '1 h')");
 $sql->('CREATE DATABASE copied TEMPLATE source');
-my $copy = qr/this database is a copy that nobody has activated; a superuser calls taskq_activate\(\)\.$/;
-says($node, 'copied', 'taskq_explain(1)', qr/If it is lost, nothing takes it back by itself: $copy/, 'not_activated', 'a copy');
-says($node, 'copied', "taskq_explain_claim('q')", qr/is running: claims without a name hold 1\. If they are lost, nothing takes them back by itself: $copy/, 'claim_all_running', 'a claim in a copy');
+my $copy = qr/this database is a copy that has not been activated; a superuser must call taskq_activate\(\)\.$/;
+says($node, 'copied', 'taskq_explain(1)', qr/If its worker is lost, it is not reclaimed automatically: $copy/, 'not_activated', 'a copy');
+says($node, 'copied', "taskq_explain_claim('q')", qr/is running: claims without a name hold 1\. If their workers are lost, they are not reclaimed automatically: $copy/, 'claim_all_running', 'a claim in a copy');
 $node->safe_psql('copied', 'UPDATE taskq.task SET lease_until = clock_timestamp()');
 says($node, 'copied', 'taskq_explain(1)',
-	qr/its lease ended at $time, and nothing takes it back: this database is a copy that nobody has activated; a superuser calls taskq_activate\(\)\. taskq_retry\(1, force => true\) takes it back at once\.$/,
-	'lost_lease', 'lost in a copy');
+	qr/its lease expired at $time, and it is not reclaimed: this database is a copy that has not been activated; a superuser must call taskq_activate\(\)\. taskq_retry\(1, force => true\) reclaims it immediately\.$/,
+	'lost_lease', 'an expired lease in a copy');
 $node->safe_psql('copied', 'SELECT taskq_retry(1, force => true)');
-is($node->safe_psql('copied', 'SELECT state FROM taskq_get(1)'), 'pending', 'the advice is good');
+is($node->safe_psql('copied', 'SELECT state FROM taskq_get(1)'), 'pending', 'the advice helps');
 $node->safe_psql('copied', 'SELECT taskq_activate()');
-ok(within(20, sub { worker_pid($node, 'copied') ne '' }), 'and so is the other one');
+ok(within(20, sub { worker_pid($node, 'copied') ne '' }), 'the other advice helps, too');
 $node->safe_psql('copied', "SELECT taskq_claim('q', lease => '1 h')");
-says($node, 'copied', 'taskq_explain(1)', qr/holds it until $time at most\.$/, 'runs_by_nobody', 'nothing is wrong any more');
+says($node, 'copied', 'taskq_explain(1)', qr/holds it until $time at the latest\.$/, 'runs_by_nobody', 'nothing is wrong then');
 $sql->('DROP DATABASE copied');
 $sql->('DROP DATABASE source');
 
-# --- what one server shows, whose workers are not silent where it is slow
+# --- what one server shows; its workers are not silent where it is slow
 $node->adjust_conf('postgresql.conf', 'taskq.stale_threshold', "'1h'");
 $node->reload;
 $node->poll_query_until('postgres', "SELECT current_setting('taskq.stale_threshold') = '1h'") or die;
@@ -250,7 +250,7 @@ for my $name (qw(explain workflow_explain))
 	my @shown = $out =~ /^reason (\w+)$/mg;
 	$given{$_} = 1 for @shown;
 	cmp_ok(scalar @shown, '>', $name eq 'explain' ? 30 : 9, "the script $name of the regression test gives most reasons");
-	is($err, '', 'without an error');
+	is($err, '', 'it raises no error');
 	$sql->('DROP DATABASE words');
 }
 $node->adjust_conf('postgresql.conf', 'taskq.stale_threshold', "'100ms'");
@@ -260,15 +260,15 @@ $sql->("SELECT taskq_register('gone', '{lost}', '{b}')");
 $sql->("SELECT taskq_deregister('executioner')");
 $node->append_conf('postgresql.conf', "max_logical_replication_workers = 0\n");
 $node->stop;
-# the launcher has the only one
+# the launcher has the only slot
 $node->append_conf('postgresql.conf', "max_worker_processes = 1");
 $node->start;
-ok(within(20, sub { $sql->("SELECT taskq_explain_claim('lost', tags => '{a}')") =~ /would get/ }), 'claims go on');
+ok(within(20, sub { $sql->("SELECT taskq_explain_claim('lost', tags => '{a}')") =~ /would get/ }), 'claims continue to work');
 $sql->("SELECT taskq_claim('lost', tags => '{a}', lease => '1 ms')");
-my $missing = qr/the background worker of this database does not run; increase max_worker_processes, now 1, and restart the server\. Until then taskq_run_reapers\(\) does its work once\./;
-comes_to_say("taskq_explain($lost{a})", qr/its lease ended at $time, and nothing takes it back: $missing taskq_retry\($lost{a}, force => true\)/, 'no_background_worker', 'without a background worker');
+my $missing = qr/the background worker of this database is not running; increase "max_worker_processes" \(currently 1\) and restart the server\. Until then, taskq_run_reapers\(\) does its work once per call\./;
+comes_to_say("taskq_explain($lost{a})", qr/its lease expired at $time, and it is not reclaimed: $missing taskq_retry\($lost{a}, force => true\)/, 'no_background_worker', 'without a background worker');
 $sql->('SELECT taskq_run_reapers()');
-is($sql->("SELECT state FROM taskq_get($lost{a})"), 'pending', 'the advice is good');
+is($sql->("SELECT state FROM taskq_get($lost{a})"), 'pending', 'the advice helps');
 $sql->("SELECT taskq_register('gone', '{lost}', '{b}', keep => true)");
 $sql->("SELECT taskq_claim('lost', 'gone')");
 $sql->("SELECT taskq_register('executioner', '{nothing}')");
@@ -279,16 +279,16 @@ ok( within(
 			$sql->("SELECT state FROM taskq.workers WHERE worker = 'gone'") eq 'dead';
 		}),
 	'the worker dies');
-says($node, 'postgres', "taskq_explain($lost{b})", qr/its worker "gone" was declared dead at $time, and nothing takes it back: $missing/, 'lost_worker', 'its tasks are lost');
+says($node, 'postgres', "taskq_explain($lost{b})", qr/its worker "gone" was declared dead at $time, and it is not reclaimed: $missing/, 'lost_worker', 'its tasks are not returned');
 $sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": "1 ms", "max_attempts": 1}')});
 $id = $sql->("SELECT taskq_submit('lost', tags => '{d}')");
 $sql->("SELECT taskq_claim('lost', tags => '{d}', lease => '1 h')");
-comes_to_say("taskq_explain($id)", qr/its time_limit ended at $time, and nothing takes it back: $missing taskq_retry\($id, reset_attempts => true, force => true\) takes it back at once\.$/, 'lost_time', 'its time is over');
+comes_to_say("taskq_explain($id)", qr/it exceeded its time_limit at $time, and it is not reclaimed: $missing taskq_retry\($id, reset_attempts => true, force => true\) reclaims it immediately\.$/, 'lost_time', 'its time limit is over');
 $sql->("SELECT taskq_retry($id, reset_attempts => true, force => true)");
-is($sql->("SELECT state FROM taskq_get($id)"), 'pending', 'the advice is good');
+is($sql->("SELECT state FROM taskq_get($id)"), 'pending', 'the advice helps');
 $sql->("UPDATE taskq.task SET deadline = clock_timestamp() WHERE task_id = $id");
-says($node, 'postgres', "taskq_explain($id)", qr/its deadline, $time, has passed, so no claim gets it, and nothing ends it: $missing$/, 'deadline_past', 'its deadline is over');
-says($node, 'postgres', "taskq_explain_claim('lost', tags => '{d}')", qr/every ready task \(1\), such as $id, is past its deadline, and nothing ends it: $missing$/, 'claim_deadline', 'and for a claim');
+says($node, 'postgres', "taskq_explain($id)", qr/its deadline, $time, has passed, so it cannot be claimed, and nothing processes the deadline: $missing$/, 'deadline_past', 'its deadline is over');
+says($node, 'postgres', "taskq_explain_claim('lost', tags => '{d}')", qr/every ready task \(1\), such as $id, is past its deadline, and nothing processes the deadline: $missing$/, 'claim_deadline', 'the same for a claim');
 
 # --- without preloading
 $sql->(q{SELECT taskq_alter_queue('lost', '{"time_limit": null}'), taskq_create_queue('capped', '{"max_running": 1}')});
@@ -298,24 +298,24 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
 my $preload = qr/add taskq to shared_preload_libraries and restart the server/;
 says($node, 'postgres', "taskq_explain_claim('one')",
-	qr/queue "one" has a max_running, which needs the library to be preloaded, so claims raise 55000; $preload, or lift the limit: taskq_alter_queue\('one', '\{"max_running": null\}'\)\.$/,
+	qr/queue "one" has a max_running, which requires taskq to be loaded via shared_preload_libraries, so claims raise 55000; $preload, or remove the limit: taskq_alter_queue\('one', '\{"max_running": null\}'\)\.$/,
 	'limit_not_preloaded', 'a limit');
-is(error_of($node, "SELECT taskq_claim('one')"), '55000', 'so they do');
+is(error_of($node, "SELECT taskq_claim('one')"), '55000', 'claims from it fail');
 $sql->(q{SELECT taskq_alter_queue('one', '{"max_running": null}')});
-says($node, 'postgres', "taskq_explain_claim('one')", qr/has a rate_limit, .* lift the limit: taskq_alter_queue\('\*', '\{"rate_limit": null\}'\)\.$/, 'limit_not_preloaded', 'the next one');
+says($node, 'postgres', "taskq_explain_claim('one')", qr/has a rate_limit, .* remove the limit: taskq_alter_queue\('\*', '\{"rate_limit": null\}'\)\.$/, 'limit_not_preloaded', 'the next one');
 $sql->(q{SELECT taskq_alter_queue('*', '{"rate_limit": null}')});
-says($node, 'postgres', "taskq_explain_claim('one')", qr/would get a task now/, 'claim_gets', 'the advice is good');
+says($node, 'postgres', "taskq_explain_claim('one')", qr/would get a task now/, 'claim_gets', 'the advice helps');
 $sql->("SELECT taskq_register('both', '{free,capped}'), taskq_submit('free')");
 says($node, 'postgres', "taskq_explain_claim(NULL, 'both')", qr/gets nothing now: queue "capped" has a max_running,/, 'limit_not_preloaded', 'one of several queues has a limit');
-says($node, 'postgres', "taskq_explain_claim('capped')", qr/gets nothing now: queue "capped" has a max_running,/, 'limit_not_preloaded', 'an empty one');
-is(error_of($node, "SELECT taskq_claim('capped')"), '55000', 'from which claims fail, too');
+says($node, 'postgres', "taskq_explain_claim('capped')", qr/gets nothing now: queue "capped" has a max_running,/, 'limit_not_preloaded', 'one of several empty queues has a limit');
+is(error_of($node, "SELECT taskq_claim('capped')"), '55000', 'claims from them fail, too');
 $sql->("SELECT taskq_register('narrow')");
 $sql->("UPDATE taskq.worker SET max_running = 1 WHERE name = 'narrow' AND ended_at IS NULL");
 says($node, 'postgres', "taskq_explain_claim('free', 'narrow')", qr/gets nothing now: the worker has a max_running, .* so its claims raise 55000; $preload,/, 'limit_not_preloaded', 'the limit of a worker');
-is(error_of($node, "SELECT taskq_claim('free', 'narrow')"), '55000', 'so they do');
+is(error_of($node, "SELECT taskq_claim('free', 'narrow')"), '55000', 'claims by it fail');
 $sql->("SELECT taskq_claim('one', lease => '1 ms')");
 comes_to_say("taskq_explain((SELECT max(task_id) FROM taskq_list('one', 'running')))",
-	qr/its lease ended at $time, and nothing takes it back: the library is not preloaded, so there is no background worker; call taskq_run_reapers\(\), or $preload\. taskq_retry\(\d+, force => true\) takes it back at once\.$/,
+	qr/its lease expired at $time, and it is not reclaimed: taskq is not loaded via shared_preload_libraries, so there is no background worker; call taskq_run_reapers\(\), or $preload\. taskq_retry\(\d+, force => true\) reclaims it immediately\.$/,
 	'not_preloaded', 'without preloading');
 
 # --- every reason of the table
@@ -325,6 +325,6 @@ is("@untested", '', (@all - @untested) . ' reasons explained, none is without a 
 note((@all - @untested) . ' reasons explained');
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'taskq'\nmax_worker_processes = 16");
 $node->restart;
-ok(within(20, sub { worker_pid($node) ne '' }), 'as at first');
+ok(within(20, sub { worker_pid($node) ne '' }), 'the answers are the same as at first');
 sound($node);
 done_testing();

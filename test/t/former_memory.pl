@@ -1,7 +1,7 @@
 # Shared memory after the extension was replaced: by DROP EXTENSION and CREATE
-# EXTENSION in one transaction, with savepoints, by a command that drops it on
-# the way, and by prepared transactions.  Keys, limits, leases and numbers of
-# the next extension begin from nothing, and its background worker serves it.
+# EXTENSION in one transaction, with savepoints, by a command that also drops
+# it, and by prepared transactions. Keys, limits, leases and numbers of the next
+# extension start from zero, and its background worker serves it.
 use strict;
 use warnings;
 use FindBin;
@@ -34,7 +34,7 @@ my @ways = (
 	[ 'after a savepoint', sub { $run->("BEGIN; SAVEPOINT s; DROP EXTENSION taskq; ROLLBACK TO s; $renew; COMMIT") } ],
 	[ 'with its schema', sub { $run->('BEGIN; DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE EXTENSION taskq; COMMIT') } ],
 	[ 'by a prepared drop', sub { $prepare->('DROP EXTENSION taskq', 'COMMIT'); $run->('CREATE EXTENSION taskq') } ],
-	[ 'by a prepared one for another', sub { $prepare->($renew, 'COMMIT') } ]);
+	[ 'by a prepared replacement', sub { $prepare->($renew, 'COMMIT') } ]);
 
 for my $way (@ways)
 {
@@ -46,7 +46,7 @@ for my $way (@ways)
 # A replacement that is rolled back changes nothing.
 begin_with('rolled back');
 $run->("BEGIN; $renew; ROLLBACK; BEGIN; SAVEPOINT s; DROP EXTENSION taskq; ROLLBACK TO s; COMMIT");
-is($run->("SELECT sum(value) FROM taskq.metrics WHERE name = 'tasks.submitted'"), '62', 'after a roll-back: the numbers are kept');
+is($run->("SELECT sum(value) FROM taskq.metrics WHERE name = 'tasks.submitted'"), '62', 'after a rollback: the numbers are kept');
 $prepare->($renew, 'ROLLBACK');
 is($run->("SELECT sum(value) FROM taskq.metrics WHERE name = 'tasks.submitted'"), '62', 'after ROLLBACK PREPARED: too');
 is($run->("SELECT count(*) FROM taskq_claim('limited', max_tasks => 5)"), '0', 'the limit holds');
@@ -81,7 +81,8 @@ SQL
 	return;
 }
 
-# begins_anew(NAME): nothing of that is there, and all works.
+# begins_anew(NAME): nothing of the former extension is there, and everything
+# works.
 sub begins_anew
 {
 	my ($what) = @_;
@@ -98,12 +99,12 @@ SQL
 	is($run->("SELECT count(*) FROM taskq_claim('keyed', max_tasks => 5)"), '1', "$what: the other one is claimed");
 	is($run->("SELECT count(*) FROM taskq_claim('limited', max_tasks => 5)"), '1', "$what: the limit has room");
 	is($run->("SELECT taskq_register('w', max_running => 1); SELECT count(*) FROM taskq_claim('leases', 'w', max_tasks => 5)"),
-		"0\n1", "$what: so has that of a worker");
+		"0\n1", "$what: the limit of a worker has room");
 	is($run->("SELECT queue, pending, running FROM taskq.queues WHERE queue = 'limited'"), 'limited|0|1', "$what: numbers");
 	is($run->("SELECT sum(value) FROM taskq.metrics WHERE name = 'tasks.submitted'"), '63', "$what: metrics");
-	is($run->("SELECT count(*) FROM taskq_claim('leases', max_tasks => 100, lease => '1 s')"), '59', "$what: leases begin");
+	is($run->("SELECT count(*) FROM taskq_claim('leases', max_tasks => 100, lease => '1 s')"), '59', "$what: leases can be taken");
 	ok(within(60, sub { $run->("SELECT count(*) FROM taskq.tasks WHERE queue = 'leases' AND state = 'running'") eq '1' }),
-		"$what: and end");
+		"$what: leases expire");
 	sound($node, database => $name);
 	$other->("DROP DATABASE $name");
 	return;

@@ -1,8 +1,8 @@
-# Entries of shared memory for queues and workers that a transaction makes and
-# that are rolled back, with it or with a savepoint, or are prepared: all of them
-# are given back.  (Suites that wrap each test in a transaction do just this.)
-# So are those of queues and workers that a prepared transaction ends: the
-# background worker finds them.
+# Shared memory entries for queues and workers that a transaction creates and
+# that are rolled back, with it or with a savepoint, or are prepared: all of
+# them are freed. (Test suites that wrap each test in a transaction do just
+# this.) The same holds for queues and workers that a prepared transaction
+# removes: the background worker frees their entries.
 use strict;
 use warnings;
 use FindBin;
@@ -21,10 +21,10 @@ my $rounds = 50;    # more than there is room for
 # a heartbeat.
 my $work = <<'SQL';
 PERFORM taskq_create_queue('limited', '{"max_running": 2}');
-PERFORM taskq_submit('limited'), taskq_submit('made by a submit');
+PERFORM taskq_submit('limited'), taskq_submit('created by a submit');
 PERFORM taskq_register('worker', max_running => 2);
 PERFORM taskq_claim('limited', 'worker');
-PERFORM taskq_claim('made by a submit');
+PERFORM taskq_claim('created by a submit');
 SQL
 my $plain = $work =~ s/PERFORM/SELECT/gr;
 
@@ -36,23 +36,23 @@ $sql->("SELECT taskq_create_queue('mail', '{\"max_running\": 2}'), taskq_submit(
 my $before = used();
 
 $sql->("BEGIN; $plain ROLLBACK") for 1 .. $rounds;
-is(used(), $before, 'after roll-backs');
+is(used(), $before, 'after rollbacks');
 $sql->("DO \$\$ BEGIN FOR i IN 1 .. $rounds LOOP BEGIN $work RAISE EXCEPTION 'undo'; EXCEPTION WHEN raise_exception THEN END; END LOOP; END \$\$");
-is(used(), $before, 'after savepoints that roll back');
+is(used(), $before, 'after savepoints that are rolled back');
 for (1 .. $rounds)
 {
 	$sql->("BEGIN; $plain PREPARE TRANSACTION 'given back'");
 	$sql->("ROLLBACK PREPARED 'given back'");
 }
-is(used(), $before, 'after prepared transactions that roll back');
+is(used(), $before, 'after prepared transactions that are rolled back');
 
-# A savepoint that stays, and a commit, keep what they have made.
+# A savepoint that is released, and a commit, keep what they have created.
 $sql->("BEGIN; SAVEPOINT s; $plain RELEASE s; COMMIT");
 is($sql->("SELECT count(*) FROM taskq_submit_many('limited', array_fill('{}'::jsonb, ARRAY[5])); SELECT count(*) FROM taskq_claim('limited', max_tasks => 5)"),
-	"5\n1", 'the limit of a queue that was committed');
+	"5\n1", 'the limit of a queue that was committed holds');
 is($sql->("SELECT count(*) FROM taskq_submit_many('mail', array_fill('{}'::jsonb, ARRAY[5])); SELECT count(*) FROM taskq_claim('mail', max_tasks => 5)"),
-	"5\n1", 'and that of one that was there before');
-is($sql->("SELECT count(*) FROM taskq.workers WHERE state = 'active'"), '2', 'a worker that was committed');
+	"5\n1", 'the limit of a queue from before holds');
+is($sql->("SELECT count(*) FROM taskq.workers WHERE state = 'active'"), '2', 'a worker that was committed is there');
 
 # More than there is room for, some at a time.
 my $queues = 10;
@@ -68,7 +68,7 @@ for my $round (1 .. 100)
 	within(60, sub { $sql->($counters) eq $before }) or last;
 }
 is($sql->($counters), $before, 'after prepared transactions that drop queues and end workers');
-is($sql->("SELECT value FROM taskq.metrics WHERE name = 'metrics.not_counted'"), '0', 'metrics of dropped queues, too');
+is($sql->("SELECT value FROM taskq.metrics WHERE name = 'metrics.not_counted'"), '0', 'metrics of dropped queues are freed, too');
 $sql->("SELECT taskq_create_queue('last', '{\"max_running\": 2}'); SELECT count(*) FROM taskq_submit_many('last', array_fill('{}'::jsonb, ARRAY[5]))");
 is($sql->("SELECT count(*) FROM taskq_claim('last', max_tasks => 5)"), '2', 'a limited queue afterwards');
 
@@ -81,30 +81,30 @@ sub drop_prepared
 	return $id;
 }
 
-# An entry of a queue that is still being made is none of these.
+# The entry of a queue that is still being created is not one of these.
 $sql->("SELECT taskq_submit('plain'); SELECT task_id FROM taskq_claim('plain')");
 $before = $sql->($counters);
 my $making = $node->background_psql('postgres');
 $making->query_safe("BEGIN; SELECT taskq_create_queue('in the making', '{\"max_running\": 1}'), taskq_submit('in the making');"
 	  . " SELECT taskq_register('in the making', max_running => 1); SELECT task_id FROM taskq_claim('in the making', 'in the making')");
 my $with_it = $sql->($counters);
-isnt($with_it, $before, 'a queue in the making has a counter');
+isnt($with_it, $before, 'a queue that is being created has a counter');
 $sql->("SELECT taskq_register('goes', max_running => 1), taskq_submit('plain'); SELECT task_id FROM taskq_claim('plain', 'goes')");
-isnt($sql->($counters), $with_it, 'a worker, too');
+isnt($sql->($counters), $with_it, 'a worker that is being created has one, too');
 $sql->("BEGIN; SELECT taskq_deregister('goes'); PREPARE TRANSACTION 'ends'; COMMIT PREPARED 'ends'");
-ok(within(60, sub { $sql->($counters) eq $with_it }), 'and keeps it while those of others are removed');
-is($sql->('SELECT problem, detail FROM taskq_check()'), '', 'it is none that has leaked');
+ok(within(60, sub { $sql->($counters) eq $with_it }), 'they keep their entries while those of others are freed');
+is($sql->('SELECT problem, detail FROM taskq_check()'), '', 'they are not reported as leaked');
 $making->query_safe('ROLLBACK');
 $making->quit;
 is($sql->($counters), $before, 'until it is rolled back');
 
-# taskq_check() names what is not removed.
+# taskq_check() names entries that are not freed.
 $sql->("SELECT taskq_create_queue('left', '{\"max_running\": 1}'), taskq_submit('left');"
 	  . " SELECT taskq_register('left', max_running => 1); SELECT task_id FROM taskq_claim('left', 'left')");
 my $worker = $sql->("SELECT worker_id FROM taskq.worker WHERE name = 'left'");
 my $process = worker_pid($node);
 ok( within(30, sub {
-		# between two turns: in one it would hold a snapshot
+		# between two rounds: during one it would hold a snapshot
 		kill 'STOP', $process;
 		return 1 if $sql->("SELECT state FROM pg_stat_activity WHERE pid = $process") eq 'idle';
 		kill 'CONT', $process;
@@ -113,13 +113,13 @@ ok( within(30, sub {
 $sql->("BEGIN; SELECT taskq_deregister('left'); PREPARE TRANSACTION 'ends'; COMMIT PREPARED 'ends'");
 my $left = drop_prepared('left');
 is( $sql->("SELECT problem, detail FROM taskq_check() WHERE problem LIKE 'shared memory%' ORDER BY 2"),
-	join("\n", map { "shared memory has an entry of what is gone|$_" } "counter of queue $left", "counter of worker $worker", "metrics of queue $left"),
+	join("\n", map { "shared memory has an entry of a removed object|$_" } "counter of queue $left", "counter of worker $worker", "metrics of queue $left"),
 	'taskq_check() names entries that have leaked');
 kill 'CONT', $process;
-is($sql->('SELECT problem, detail FROM taskq_check()'), '', 'which are removed');
-is($sql->($counters), $before, 'all of them');
+is($sql->('SELECT problem, detail FROM taskq_check()'), '', 'the leaked entries are freed');
+is($sql->($counters), $before, 'all of them are freed');
 
-# While an entry is being removed another queue may get its number.
+# While an entry is being freed another queue may get its number.
 my $holds = $node->background_psql('postgres');
 $holds->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $node->append_conf('postgresql.conf', "taskq.debug_point = 'leaked_found'");
@@ -136,9 +136,9 @@ $node->append_conf('postgresql.conf', "taskq.debug_point = ''");
 $node->reload;
 $holds->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 $holds->quit;
-ok(within(30, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") eq '0' }), 'the entry is removed');
+ok(within(30, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") eq '0' }), 'the entry is freed');
 is($sql->("SELECT pending FROM taskq.queues WHERE queue = 'next'"), '3', 'its numbers are right afterwards');
-is($sql->("SELECT count(*) FROM taskq_claim('next', max_tasks => 5)"), '2', 'and its limit is kept');
+is($sql->("SELECT count(*) FROM taskq_claim('next', max_tasks => 5)"), '2', 'its limit holds');
 sound($node);
 $node->stop('fast');
 done_testing();

@@ -1,5 +1,5 @@
 # The library is preloaded on one server of a pair and not on the other, is
-# loaded by a session in other ways, or is not there: nothing crashes.
+# loaded by a session in other ways, or is missing: nothing crashes.
 # (takes long)
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ my $primary = start_node('primary', init => { allows_streaming => 1 }, 'fsync' =
 my $set = sub { my ($node, $name, $value) = @_; $node->append_conf('postgresql.conf', "$name = '$value'") };
 my $words = sub { $_[0] ? 'preloaded' : 'not preloaded' };
 
-# --- the standby of each takes over from each
+# --- the standby of each takes over from it
 my @lookers = (
 	'count(*) FROM taskq.tasks', 'count(*) FROM taskq.queues', 'count(*) FROM taskq.workers', 'count(*) FROM taskq.history',
 	'count(*) > 5 FROM taskq.settings', 'count(*) FROM taskq_list()', 'count(*) FROM taskq_check()');
@@ -45,15 +45,15 @@ for my $pair ([ 1, 0 ], [ 0, 1 ], [ 0, 0 ], [ 1, 1 ])
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	is(error_of($standby, "SELECT $_"), '', "$name: standby: $_") for @lookers;
 	is($standby->safe_psql('postgres', "SELECT state, progress FROM taskq_get($id)"), $old ? 'running|' : 'running|0.25',
-		"$name: standby: a task, and what a row tells of it");
+		"$name: standby: a task, and what its row says");
 	is($standby->safe_psql('postgres', "SELECT state, last_seen IS NOT NULL FROM taskq.workers WHERE worker = '$worker'"), $old ? 'active|f' : 'active|t',
-		"$name: standby: a worker, and what a row tells of it");
+		"$name: standby: a worker, and what its row says");
 	for my $call ("taskq_submit('$queue')", "taskq_claim('$queue', '$worker')", "taskq_register('x')", 'taskq_run_reapers()', "taskq_complete($id, $token)")
 	{
 		is(error_of($standby, "SELECT $call"), '25006', "$name: standby: $call");
 	}
-	unlike(error_of($standby, "SELECT taskq_heartbeat('$worker')"), qr/^(XX|exit)/, "$name: standby: taskq_heartbeat() ends cleanly");
-	unlike(error_of($standby, "SELECT taskq_progress($id, $token, 0.5)"), qr/^(XX|exit)/, "$name: standby: taskq_progress() ends cleanly");
+	unlike(error_of($standby, "SELECT taskq_heartbeat('$worker')"), qr/^(XX|exit)/, "$name: standby: taskq_heartbeat() fails with a clear error");
+	unlike(error_of($standby, "SELECT taskq_progress($id, $token, 0.5)"), qr/^(XX|exit)/, "$name: standby: taskq_progress() fails with a clear error");
 
 	$primary->stop('fast');
 	$standby->promote;
@@ -62,20 +62,20 @@ for my $pair ([ 1, 0 ], [ 0, 1 ], [ 0, 0 ], [ 1, 1 ])
 	is($there->("SELECT pg_is_in_recovery()"), 'f', "$name: promoted");
 	$reap->();
 	is($there->("SELECT string_agg(state, ' ') FROM taskq.workers WHERE worker IN ('$worker', 'silent $old$new')"), 'active active',
-		"$name: nobody is judged by what was before");
-	is($there->("SELECT (taskq_heartbeat('$worker')).state"), 'active', "$name: the worker goes on");
-	is($there->("SELECT token > $token FROM (SELECT taskq_submit('$queue')) s, taskq_claim('$queue', '$worker')"), 't', "$name: and claims");
+		"$name: no worker dies because of what was before");
+	is($there->("SELECT (taskq_heartbeat('$worker')).state"), 'active', "$name: the worker continues");
+	is($there->("SELECT token > $token FROM (SELECT taskq_submit('$queue')) s, taskq_claim('$queue', '$worker')"), 't', "$name: the worker can claim");
 	ok(within(20, sub { $there->("SELECT taskq_heartbeat('$worker')"); $reap->(); $there->("SELECT error FROM taskq_get($lost)") eq 'the lease expired' }),
-		"$name: a lease from before ends");
+		"$name: a lease from before expires");
 	ok(within(20, sub { $there->("SELECT taskq_heartbeat('$worker')"); $reap->(); $there->("SELECT state FROM taskq_get($held)") eq 'pending' }),
 		"$name: a worker that is silent from now on dies");
-	is($there->("SELECT taskq_complete($id, $token); SELECT state FROM taskq_get($id)"), "\ndone", "$name: a token from before is good");
+	is($there->("SELECT taskq_complete($id, $token); SELECT state FROM taskq_get($id)"), "\ndone", "$name: a token from before is valid");
 	sound($standby);
 	$standby->stop('fast');
 	$primary->start;
 }
 
-# --- loaded by a session, with settings of memory that is not there
+# --- loaded by a session, with settings that need shared memory
 my $warned = sub {
 	my ($rc, $out, $err) = $primary->psql($_[0], $_[1]);
 	return "$rc:$out:$err";
@@ -84,7 +84,7 @@ $set->($primary, 'shared_preload_libraries', '');
 $set->($primary, 'taskq.max_workers', '77');
 $primary->restart;
 $primary->safe_psql('postgres', 'CREATE DATABASE bare');
-is($warned->('bare', "LOAD 'taskq'"), '0::', 'LOAD where the extension is not, and no complaints of settings');
+is($warned->('bare', "LOAD 'taskq'"), '0::', 'LOAD without the extension, and no complaints about settings');
 is($warned->('postgres', "SET client_min_messages = warning; SELECT taskq_submit('s') > 0"), '0:t:', 'loaded by a call');
 is($warned->('postgres', "LOAD 'taskq'; SELECT count(*) FROM taskq_claim('s')"), '0:1:', 'LOAD');
 my $lib = `pg_config --pkglibdir`;
@@ -98,16 +98,16 @@ for my $how (qw(session_preload_libraries local_preload_libraries))
 	ok(within(20, sub { $primary->safe_psql('bare', "SELECT count(*) FROM pg_settings WHERE name = 'taskq.retention'") eq '1' }), "$how loads it");
 	is($warned->('bare', "CREATE TABLE t$how (); BEGIN; SAVEPOINT s; SELECT 1; ROLLBACK TO s; COMMIT"), '0:1:', "$how: any work");
 	is($warned->('postgres', "SELECT taskq_submit('s') > 0; SELECT count(*) FROM taskq_claim('s')"), "0:t\n1:", "$how: tasks");
-	is(error_of($primary, "SELECT taskq_register('s', max_running => 1)"), '55000', "$how is not enough for limits");
+	is(error_of($primary, "SELECT taskq_register('s', max_running => 1)"), '55000', "$how does not allow limits");
 	is($primary->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'taskq%'"), '0', "$how: no background process");
-	is($warned->('bare', 'CREATE EXTENSION taskq; SET client_min_messages = warning; SELECT taskq_submit(); DROP EXTENSION taskq'), '0:1:', "$how: the extension comes and goes");
+	is($warned->('bare', 'CREATE EXTENSION taskq; SET client_min_messages = warning; SELECT taskq_submit(); DROP EXTENSION taskq'), '0:1:', "$how: the extension can be created and dropped");
 	$set->($primary, $how, '');
 	$primary->reload;
 	within(20, sub { $primary->safe_psql('bare', "SHOW $how") eq '' });
 }
 
-# --- preloaded, and the objects of a database are of another library, or its
-# library is not there
+# --- preloaded, and the objects of a database belong to another library, or its
+# library is missing
 $set->($primary, 'shared_preload_libraries', 'taskq');
 $set->($primary, 'session_preload_libraries', 'taskq');
 $primary->restart;
@@ -115,8 +115,8 @@ is($warned->('postgres', "LOAD 'taskq'; SELECT taskq_submit('s') > 0"), '0:t:', 
 $primary->safe_psql('bare', "CREATE EXTENSION taskq; SELECT taskq_submit('b'); SET allow_system_table_mods = on;"
 	  . " UPDATE pg_proc SET probin = '\$libdir/taskq of another version' WHERE probin ~ 'taskq'");
 is(error_of($primary, "SELECT taskq_submit('b')", 'bare'), '58P01', 'a library that is not there');
-is(error_of($primary, "SELECT * FROM taskq.tasks", 'bare'), '58P01', 'nor for views');
-ok(within(20, sub { worker_pid($primary, 'bare') ne '' }), 'the background worker needs none of its functions');
+is(error_of($primary, "SELECT * FROM taskq.tasks", 'bare'), '58P01', 'views fail, too');
+ok(within(20, sub { worker_pid($primary, 'bare') ne '' }), 'the background worker needs no function of it');
 is($warned->('postgres', "SELECT taskq_submit('s') > 0"), '0:t:', 'other databases work');
 $primary->safe_psql('bare', "SET allow_system_table_mods = on; UPDATE pg_proc SET probin = '\$libdir/taskq' WHERE probin ~ 'taskq'");
 $primary->safe_psql('bare', 'ALTER EXTENSION taskq DROP TABLE taskq.worker_sign; DROP TABLE taskq.worker_sign CASCADE; ALTER TABLE taskq.task ADD COLUMN more int');

@@ -1,5 +1,5 @@
-# taskq_health(): each check is not well once, for the reason that it is made
-# for, and well again.  What takes minutes is made old by a step of the clock.
+# taskq_health(): each check fails once, for the reason for which it exists, and
+# passes again. What takes minutes is made older by a step of the clock.
 use strict;
 use warnings;
 use FindBin;
@@ -16,8 +16,8 @@ my @CHECKS = qw(preloaded activated background_worker launcher leases
   replication_slots vacuum transaction_ids settings table_additions);
 my %failed_once;
 
-# health(NODE, DATABASE, BEFORE): name => detail of what is not well; BEFORE
-# is sent in the same session.  All checks are there, always.
+# health(NODE, DATABASE, BEFORE): name => detail of the checks that fail; BEFORE
+# is sent in the same session. All checks are there, always.
 sub health
 {
 	my ($node, $database, $before) = @_;
@@ -31,7 +31,8 @@ sub health
 	return map { $_->[1] => $_->[3] } grep { $_->[2] eq 'f' } @rows;
 }
 
-# fails(WHAT, NODE, { check => pattern, ... }, DATABASE, BEFORE): these, and no others.
+# fails(WHAT, NODE, { check => pattern, ... }, DATABASE, BEFORE): these checks
+# fail, and no others.
 sub fails
 {
 	my ($what, $node, $expected, $database, $before) = @_;
@@ -75,17 +76,17 @@ my $set = sub {
 
 well('a new server', $node);
 
-# Who may ask.
+# Who may call it.
 
-$sql->("CREATE ROLE nobody_much; CREATE ROLE watcher IN ROLE pg_monitor; CREATE ROLE manager;"
+$sql->("CREATE ROLE visitor; CREATE ROLE watcher IN ROLE pg_monitor; CREATE ROLE manager;"
 	  . " SELECT taskq_grant('*', 'manager', '{manage}')");
-is(error_of($node, 'SET ROLE nobody_much; SELECT * FROM taskq_health()'), '42501', 'not everybody may ask');
+is(error_of($node, 'SET ROLE visitor; SELECT * FROM taskq_health()'), '42501', 'a role without the privilege cannot call it');
 is($sql->("SET ROLE $_; SELECT count(*) FROM taskq_health()"), scalar @CHECKS, "$_ may")
   for qw(watcher manager);
 is($sql->('BEGIN READ ONLY; SELECT count(*) FROM taskq_health() WHERE NOT ok; COMMIT'),
-	'0', 'in a read-only transaction, too');
+	'0', 'it works in a read-only transaction, too');
 
-# Time goes by, and the background worker is not on time.
+# Time passes, and the background worker is late.
 
 $sql->(<<'SQL');
 SELECT taskq_create_queue('left', '{"retention": "1 min", "max_attempts": 9}');
@@ -103,7 +104,7 @@ SELECT count(*) FROM taskq_claim('held', worker => 'dying');
 SQL
 my $worker = worker_pid($node);
 ok( within(30, sub {
-		# between two turns: in one it would be the holder of a snapshot
+		# between two rounds: during one it would be the holder of a snapshot
 		kill 'STOP', $worker;
 		return 1 if $sql->("SELECT state FROM pg_stat_activity WHERE pid = $worker") eq 'idle';
 		kill 'CONT', $worker;
@@ -112,7 +113,7 @@ ok( within(30, sub {
 $sql->("SELECT taskq_submit('paused', deadline => clock_timestamp() + interval '1 s')");
 ok( within(30, sub { $sql->("SELECT taskq_expire('other', '1 ms')");
 		return $sql->("SELECT state FROM taskq.workers WHERE worker = 'dying'") eq 'dead' }),
-	'a worker is dead');
+	'the worker is dead');
 $sql->("SELECT taskq_register('keeper'); SELECT count(*) FROM taskq_claim('full', worker => 'keeper')");
 my $holder = $node->background_psql('postgres');
 $holder->query_safe("SET application_name = 'long report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
@@ -121,25 +122,25 @@ $sql->('SELECT count(*) FROM taskq.queues');
 $set->('taskq.debug_clock_skew', '1h');
 $sql->("SELECT count(*) FROM taskq_claim('busy')");
 fails('an hour later', $node, {
-	background_worker => qr/^Process $worker is there, but its last turn began 1 h .*ago/,
+	background_worker => qr/^Process $worker is running, but its last turn began 1 h .*ago/,
 	leases => qr/^1 running tasks are past .* first for 55 min/,
 	deadlines => qr/^1 waiting tasks are past .* first for (59 min|1 h)/,
 	retention => qr/^1 finished tasks should have been removed, the first (58|59) min/,
-	silent_workers => qr/ 1 tasks of workers that are dead or have left|^1 tasks of workers that are dead or have left/,
-	claims => qr/^(Queue "held": 1 tasks are ready.*handed out 1 h.*ago\. )(Queue "left": 1 tasks are ready.*, and the last one was handed out 1 h.*ago\.) Start workers/,
+	silent_workers => qr/\b1 tasks of dead or deregistered workers/,
+	claims => qr/^(Queue "held": 1 tasks are ready.*last claim was 1 h.*ago\. )(Queue "left": 1 tasks are ready.*, and the last claim was 1 h.*ago\.) Start workers/,
 	snapshots => qr/held for 1 h.*application "long report", idle in transaction/,
-	prepared_transactions => qr/^1 are open, the oldest for 1 h.*: "forgotten" of user/ });
+	prepared_transactions => qr/^1 prepared transactions are open, the oldest for 1 h.*: "forgotten" of user/ });
 $sql->("SELECT taskq_alter_queue('*', '{\"expect_workers\": false}'); SELECT taskq_alter_queue('left', '{\"expect_workers\": true}')");
-like({ health($node) }->{claims}, qr/^Queue "left": [^"]*$/, 'a default, and a queue of its own');
+like({ health($node) }->{claims}, qr/^Queue "left": [^"]*$/, 'the default is long, and one queue has its own value');
 $sql->("SELECT taskq_alter_queue('*', '{\"expect_workers\": null}')");
-like({ health($node) }->{claims}, qr/^Queue "held": .* Queue "left": [^"]*$/, 'as before');
+like({ health($node) }->{claims}, qr/^Queue "held": .* Queue "left": [^"]*$/, 'everything is well as before');
 $sql->("ROLLBACK PREPARED 'forgotten'");
 $holder->query_safe('COMMIT');
 $holder->quit;
 $sql->("SELECT count(*) FROM taskq_claim('left'); SELECT count(*) FROM taskq_claim('held')");
 $set->('taskq.debug_clock_skew', '0');
 kill 'CONT', $worker;
-well('the worker goes on', $node);
+well('the worker continues', $node);
 
 # A pause of all queues, settings, autovacuum, ids.
 
@@ -155,7 +156,7 @@ $sql->(<<'SQL');
 SELECT count(*) FROM taskq_submit_many('dead rows', array_fill('{}'::jsonb, ARRAY[3000]), delay => '1 d');
 ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 100);
 SQL
-# nothing is pruned meanwhile
+# nothing is pruned in the meantime
 $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 $sql->('UPDATE taskq.task SET version = version + 1') for 1 .. 5;
@@ -168,15 +169,15 @@ $sql->('VACUUM taskq.task');
 $sql->('ALTER TABLE taskq.task SET (autovacuum_vacuum_threshold = 5000, autovacuum_enabled = off)');
 fails('no autovacuum for the table', $node, {
 	settings => qr/^autovacuum is off/,
-	vacuum => qr/Autovacuum is switched off for taskq\.task/ });
+	vacuum => qr/Autovacuum is disabled for taskq\.task/ });
 $sql->('ALTER TABLE taskq.task RESET (autovacuum_enabled)');
 $set->('autovacuum', 'on');
 fails('old transaction ids', $node, { transaction_ids => qr/^The oldest transaction id .* is 3000\d{5} old, / }, 'postgres',
 	"BEGIN; UPDATE pg_class SET relfrozenxid = ((2^32)::bigint + txid_current() - 300000500)::text::xid"
 	  . " WHERE oid = 'taskq.large'::regclass");
 
-# What somebody has added to tables of tasks.  Tasks are written all the same;
-# an exclusion constraint is kept.
+# What a user has added to tables of tasks. Tasks are written all the same; an
+# exclusion constraint is enforced.
 
 $sql->(<<'SQL');
 CREATE TABLE known (id bigint PRIMARY KEY);
@@ -185,7 +186,8 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCE
 SQL
 my $flow = "SELECT taskq_submit('additions'); INSERT INTO mine SELECT max(task_id) FROM taskq.task;"
   . " SELECT taskq_complete(task_id, token) FROM taskq_claim('additions')";
-# a command that locks several tables may meet a duty in another order: 40P01
+# a command that locks several tables may meet a duty that locks them in another
+# order: 40P01
 my $alter = sub {
 	my ($ddl) = @_;
 	my $error;
@@ -210,13 +212,13 @@ for ([ 'trigger "t" of taskq.task', 'CREATE TRIGGER t BEFORE INSERT OR UPDATE OR
 	is(error_of($node, $flow), '', "$what: tasks are written all the same");
 	$alter->($drop);
 }
-is($sql->('SELECT count(*) > 0 FROM mine WHERE NOT EXISTS (SELECT FROM taskq.task t WHERE t.task_id = mine.task_id)'), 't', 'a foreign key that refers to tasks keeps none');
+is($sql->('SELECT count(*) > 0 FROM mine WHERE NOT EXISTS (SELECT FROM taskq.task t WHERE t.task_id = mine.task_id)'), 't', 'a foreign key that refers to tasks holds no task back');
 $sql->('DROP TABLE mine; ALTER TABLE taskq.task ADD CONSTRAINT x EXCLUDE (correlation_id WITH =)');
-is(error_of($node, "SELECT taskq_submit('additions', correlation_id => 'one') FROM generate_series(1, 2)"), '23P01', 'an exclusion constraint is kept');
+is(error_of($node, "SELECT taskq_submit('additions', correlation_id => 'one') FROM generate_series(1, 2)"), '23P01', 'an exclusion constraint is enforced');
 $sql->('ALTER TABLE taskq.task DROP CONSTRAINT x');
 well('without additions', $node);
 
-# Rows of tables with other columns cannot be formed.
+# Rows of tables with other columns cannot be written.
 for my $table (qw(task archive transition))
 {
 	$sql->("DROP DATABASE IF EXISTS wider; CREATE DATABASE wider");
@@ -226,13 +228,13 @@ for my $table (qw(task archive transition))
 }
 $sql->('DROP DATABASE wider');
 
-# A slot that nobody uses.
+# A replication slot that is not used.
 
 $set->('max_wal_size', '32MB');
-$sql->("SELECT pg_create_physical_replication_slot('nobody', true)");
+$sql->("SELECT pg_create_physical_replication_slot('unused', true)");
 $sql->("SELECT pg_logical_emit_message(false, 'x', 'x'); SELECT pg_switch_wal()") for 1 .. 4;
-fails('a slot without a user', $node, { replication_slots => qr/^Slot "nobody", which nobody uses, keeps more WAL/ });
-$sql->("SELECT pg_drop_replication_slot('nobody')");
+fails('a slot without a user', $node, { replication_slots => qr/^Slot "unused", which is not in use, keeps more WAL/ });
+$sql->("SELECT pg_drop_replication_slot('unused')");
 well('later', $node);
 
 # A standby.
@@ -244,22 +246,22 @@ $standby->start;
 well('a standby', $standby);
 $standby->stop('immediate');
 
-# A database that gets no worker, and a copy.
+# A database without a background worker, and a copy.
 
 $sql->('CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE EXTENSION taskq');
 well('another database', $node, 'other');
 $sql->('CREATE DATABASE copied TEMPLATE other');
-# a worker comes, and leaves when it has seen that it must not be there
+# a worker starts, and leaves when it has seen that it must not run there
 within(30, sub { my %found = health($node, 'copied'); exists $found{background_worker} });
 fails('a copy', $node, {
-	activated => qr/nobody has activated/,
-	background_worker => qr/none until this database is activated/ }, 'copied');
+	activated => qr/has not been activated/,
+	background_worker => qr/No background worker runs until this database is activated/ }, 'copied');
 $node->safe_psql('copied', 'SELECT taskq_activate()');
 well('an activated copy', $node, 'copied');
 $node->stop('fast');
 
-# Where all is scarce.
+# Where everything is scarce.
 
 my $small = start_node(
 	'small',
@@ -273,19 +275,19 @@ my $small = start_node(
 my $small_sql = sub { $small->safe_psql('postgres', shift) };
 well('a small server', $small);
 $small_sql->("SELECT taskq_register('a')");
-fails('a worker too many', $small, { worker_slots => qr/^1 of taskq.max_workers, 1, are in use.*53400/ });
+fails('one worker too many', $small, { worker_slots => qr/^1 of "taskq\.max_workers" \(1\) are in use.*53400/ });
 $small_sql->("SELECT taskq_deregister('a')");
 $small_sql->("SELECT taskq_submit('q' || n, delay => '1 d') FROM generate_series(1, 15) n");
 $small_sql->('SELECT count(*) FROM taskq.queues');
-fails('a queue too many', $small, { counters => qr/^16 of taskq.max_counters, 16, / });
+fails('one queue too many', $small, { counters => qr/^16 of "taskq\.max_counters" \(16\) / });
 $small_sql->("SELECT taskq_drop_queue('q' || n, force => true) FROM generate_series(1, 15) n");
 $small_sql->("SELECT count(*) FROM taskq_submit_many('q', array_fill('1'::jsonb, ARRAY[120]));");
 $small_sql->("SELECT count(*) FROM taskq_claim('q', max_tasks => 120)");
-fails('a task too many', $small, { running_tasks => qr/^120 of taskq.max_running_tracked, 128, / });
+fails('one task too many', $small, { running_tasks => qr/^120 of "taskq\.max_running_tracked" \(128\) / });
 $small_sql->("SELECT taskq_drop_queue('q', force => true)");
 well('with room again', $small);
 
-# Thresholds: a number without a unit counts seconds, and each must be longer
+# Thresholds: a number without a unit means seconds, and each must be longer
 # than what has to happen before it.
 
 my $set_small = sub {
@@ -300,8 +302,8 @@ $set_small->('taskq.dead_threshold', '60', '1min');
 well('longer than a threshold in milliseconds', $small);
 $set_small->('taskq.stale_threshold', '30s');
 for my $bad (
-	[ '30s', qr/taskq\.dead_threshold, 30s, is not longer than taskq\.stale_threshold, 30s: workers are declared dead without/ ],
-	[ '9s', qr/taskq\.dead_threshold, 9s, is not longer than .* third of taskq\.stale_threshold, 30s: workers that beat on time/ ])
+	[ '30s', qr/"taskq\.dead_threshold" \(30s\) is not longer than "taskq\.stale_threshold" \(30s\): workers are declared dead without/ ],
+	[ '9s', qr/"taskq\.dead_threshold" \(9s\) is not longer than .* third of "taskq\.stale_threshold" \(30s\): workers that send heartbeats on time/ ])
 {
 	$set_small->('taskq.dead_threshold', $bad->[0]);
 	fails("dead_threshold $bad->[0]", $small, { settings => qr/^$bad->[1]/ });
@@ -311,24 +313,24 @@ $set_small->('taskq.stale_threshold', '2s');
 well('both thresholds are shorter', $small);
 $set_small->('taskq.dead_threshold', '2min');
 $set_small->('taskq.stale_threshold', '30s');
-is(() = slurp_file($small->logfile) =~ /WARNING:  taskq\.dead_threshold/g, 2, 'one WARNING for each change');
+is(() = slurp_file($small->logfile) =~ /WARNING:  "taskq\.dead_threshold"/g, 2, 'one WARNING for each change');
 
 # Three of the eight connections are reserved.
 waiters_of($small);
 my @waiters = map { start("CALL taskq_wait('nothing', '5 min');") } 1 .. 5;
 ok(asleep(@waiters), 'five sessions sleep');
-fails('a session too many', $small, {
-	waiting => qr/^5 sessions wait in the server, which has 5 connections .*soon nobody else can connect.*increase max_connections/ });
+fails('one session too many', $small, {
+	waiting => qr/^5 sessions wait in the server, which has 5 connections .*other clients will soon be unable to connect.*increase "max_connections"/ });
 give_up(@waiters);
-well('nobody waits', $small);
+well('no session waits', $small);
 
 $small_sql->('CREATE DATABASE second');
 $small->safe_psql('second', 'CREATE EXTENSION taskq');
 my %found;
 ok(within(60, sub { %found = health($small); return $found{databases} }), 'one database too many');
-like($found{databases}, qr/increase taskq.max_databases, now 1/, 'and it says what to do');
-like({ health($small, 'second') }->{background_worker} // '', qr/^There is none: leases do not end/,
-	'that one has no background worker');
+like($found{databases}, qr/Increase "taskq\.max_databases" \(currently 1\)/, 'the answer says what to do');
+like({ health($small, 'second') }->{background_worker} // '', qr/^No background worker is running: expired leases/,
+	'that database has no background worker');
 $failed_once{databases} = 1;
 $small->safe_psql('second', 'DROP EXTENSION taskq');
 well('one database', $small);
@@ -336,25 +338,25 @@ well('one database', $small);
 $small->safe_psql('postgres', "SELECT taskq_register('lives on')");
 $small->append_conf('postgresql.conf', 'max_worker_processes = 1');
 $small->restart;
-ok(within(60, sub { %found = health($small); return $found{process_slots} }), 'one slot, which the launcher has');
-like($found{process_slots}, qr/increase max_worker_processes, now 1/, 'and it says what to do');
+ok(within(60, sub { %found = health($small); return $found{process_slots} }), 'there is one slot, which the launcher has');
+like($found{process_slots}, qr/Increase "max_worker_processes" \(currently 1\)/, 'the answer says what to do');
 is($small->safe_psql('postgres', 'SELECT problem, detail FROM taskq_check()'), '',
-	'that nobody looks after a worker is not a disagreement');
+	'a worker without a background worker is not reported as a disagreement');
 $small->safe_psql('postgres', "SELECT taskq_deregister('lives on')");
 $failed_once{process_slots} = 1;
 $small->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $small->restart;
 fails('no slot', $small, {
-	background_worker => qr/^There is none: leases do not end/,
-	launcher => qr/max_worker_processes \(now 0\)/ });
+	background_worker => qr/^No background worker is running: expired leases/,
+	launcher => qr/"max_worker_processes" \(currently 0\)/ });
 
 $small->append_conf('postgresql.conf', "max_worker_processes = 8\nshared_preload_libraries = ''");
 $small->restart;
 fails('not preloaded', $small, {
 	preloaded => qr/Add taskq to shared_preload_libraries/,
-	background_worker => qr/because the library is not preloaded/,
-	launcher => qr/because the library is not preloaded/ });
+	background_worker => qr/because taskq is not loaded via shared_preload_libraries/,
+	launcher => qr/because taskq is not loaded via shared_preload_libraries/ });
 $small->stop('fast');
 
-is(join(' ', sort keys %failed_once), join(' ', sort @CHECKS), 'every check was not well once');
+is(join(' ', sort keys %failed_once), join(' ', sort @CHECKS), 'every check failed once');
 done_testing();

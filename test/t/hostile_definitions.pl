@@ -1,13 +1,12 @@
-# Two thousand definitions of workflows, good ones and such with mutations
-# anywhere: each is refused with TQ011 and the paths of what is wrong, or with
-# 0A000 when it says what is not built yet; or it is accepted, and then its
-# instance runs to its end, with workers that answer nonsense now and then.
-# Signals come before they are waited for, while they are, or never; what waits for
-# longer than a test does, or for a role that nobody has, is resolved by hand.  Now
-# and then a step that is done is tried again, also a decision or batch, of which the
-# choice is taken back.  Some
-# start other workflows, also themselves.  Nothing hangs, and nothing ends with an
-# internal error.
+# Two thousand definitions of workflows, valid ones and ones with mutations
+# anywhere. Each is refused with TQ011 and the paths of what is wrong, or with
+# 0A000 if it uses what is not built yet; or it is accepted, and then its
+# instance runs to its end, with workers that sometimes answer nonsense. Signals
+# come before a step waits for them, while it waits, or never; steps that wait
+# for longer than a test runs, or for a role that does not exist, are resolved
+# by hand. Sometimes a step that is done is retried, also a decision or batch,
+# whose choice is then undone. Some steps start other workflows, also their own.
+# Nothing hangs, and nothing ends with an internal error.
 use strict;
 use warnings;
 use FindBin;
@@ -51,16 +50,16 @@ SELECT taskq_define_workflow('{"name": "failing", "version": "1", "queue": "call
 CREATE INDEX ON attempt (workflow_id);
 CREATE INDEX ON attempt ((definition ->> 'name'));
 
--- the definition of a step's workflow, which another one may have started
+-- the definition of a step's workflow, which another instance may have started
 CREATE FUNCTION definition_of(c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
 SELECT coalesce((SELECT a.definition FROM attempt a WHERE a.workflow_id = c.workflow_id),
                 (SELECT a.definition FROM attempt a WHERE a.definition ->> 'name' = c.workflow AND a.defined = '00000' ORDER BY n DESC LIMIT 1))
 $$;
 
--- what a worker answers: something that fits the step's type, or nonsense
+-- what a worker answers: a result that fits the step's type, or nonsense
 CREATE FUNCTION answer(d jsonb, c taskq.claimed) RETURNS jsonb LANGUAGE sql AS $$
 SELECT CASE
-    WHEN random() < 0.05 THEN (ARRAY['null', '[]', '{"create": "s1"}', '{"create": ["s1", "s1", "nobody", 1]}', '{"total": -1}',
+    WHEN random() < 0.05 THEN (ARRAY['null', '[]', '{"create": "s1"}', '{"create": ["s1", "s1", "missing", 1]}', '{"total": -1}',
         '{"total": 1e30, "size": 1}', '{"batches": [[]]}', '{"batches": 7}', '{"total": 3, "size": 0}']::jsonb[])[1 + (random() * 8)::int]
     WHEN s.type = 'decision' THEN jsonb_build_object('create', coalesce((SELECT jsonb_agg(x -> 'name') FILTER (WHERE random() < 0.6)
         FROM jsonb_array_elements(d -> 'steps') x WHERE x -> 'depends_on' @> to_jsonb(c.step)), '[]'))
@@ -70,7 +69,7 @@ SELECT CASE
 FROM (SELECT (SELECT x ->> 'type' FROM jsonb_array_elements(d -> 'steps') x WHERE x ->> 'name' = c.step) AS type) s
 $$;
 
--- an instance, and those that its steps have started
+-- an instance, and the instances that its steps have started
 CREATE FUNCTION family(first bigint) RETURNS bigint[] LANGUAGE sql AS $$
 WITH RECURSIVE f AS (
     SELECT first AS workflow_id
@@ -79,7 +78,7 @@ WITH RECURSIVE f AS (
 SELECT array_agg(workflow_id) FROM f
 $$;
 
--- gives one step that waits what it waits for
+-- gives one waiting step what it waits for
 CREATE FUNCTION end_wait(attempt_n int, task bigint, wf bigint, name text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     signal text := (SELECT x -> 'signal' ->> 'name' FROM attempt a, jsonb_array_elements(a.definition -> 'steps') x
@@ -105,7 +104,8 @@ CREATE FUNCTION others(wf bigint, but text) RETURNS jsonb LANGUAGE sql AS $$
 SELECT jsonb_object_agg(step, concat_ws(' ', state, parents_left)) FROM taskq.workflow_steps WHERE workflow_id = wf AND step <> but AND state IS NOT NULL
 $$;
 
--- does a condition look at a result of a step which its own does not come after?  That may have come meanwhile.
+-- does a condition read a result of a step that its own step does not follow? That step may have
+-- ended in the meantime.
 CREATE FUNCTION looks_aside(d jsonb) RETURNS boolean LANGUAGE sql AS $$
 WITH RECURSIVE step AS (
     SELECT s ->> 'name' AS name, s -> 'depends_on' AS parents,
@@ -120,7 +120,8 @@ SELECT EXISTS (SELECT FROM step s, step o
                   AND NOT EXISTS (SELECT FROM after a WHERE a.name = s.name AND a.other = o.name))
 $$;
 
--- whoever chooses the same again is where he was before; true: it was tried
+-- a decision that makes the same choice again leaves the instance as it was before; true: it was
+-- tried
 CREATE FUNCTION same_again(attempt_n int, wf bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     s record;
@@ -129,7 +130,8 @@ DECLARE
 BEGIN
     SELECT c.step, c.task_id, c.result INTO s FROM taskq.workflow_steps c JOIN attempt a USING (workflow_id)
      WHERE c.workflow_id = wf AND c.type IN ('decision', 'batch') AND c.state = 'done' AND c.reason IS NULL
-       -- what failed at once would fail once more at another place, and the time of one that waits may come meanwhile
+       -- a step that failed immediately would fail again in another place, and the time of a
+       -- waiting step may come in the meantime
        AND NOT EXISTS (SELECT FROM taskq.workflow_steps o WHERE o.workflow_id = wf AND o.state IN ('dead', 'cancelled', 'suspended'))
        AND NOT EXISTS (SELECT FROM jsonb_array_elements(a.definition -> 'steps') d WHERE d ->> 'name' = c.step AND d ? 'branches')
        AND NOT looks_aside(a.definition)
@@ -154,7 +156,7 @@ WHEN SQLSTATE 'TQ005' OR SQLSTATE 'TQ006' THEN
 END
 $$;
 
--- one more try of a step that is done; false: it may not be, or there is none
+-- one more attempt of a step that is done; false: it is not allowed, or there is no such step
 CREATE FUNCTION try_again(attempt_n int, wf bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     s record;
@@ -177,7 +179,7 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- does what there is to do for an instance until there is no more
+-- does everything there is to do for an instance
 CREATE PROCEDURE work(attempt_n int, wf bigint) LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -219,7 +221,7 @@ BEGIN
         CONTINUE WHEN found_any;
         FOR q IN SELECT t.task_id, t.workflow_id, t.step FROM taskq.tasks t
                   WHERE t.workflow_id = ANY (family(wf)) AND t.state = 'suspended' LOOP
-            -- one that waits for another instance ends with that
+            -- a step that waits for another instance ends with it
             CONTINUE WHEN EXISTS (SELECT FROM taskq.workflow w WHERE w.parent_task_id = q.task_id);
             found_any := true;
             PERFORM end_wait(attempt_n, q.task_id, q.workflow_id, q.step);
@@ -284,7 +286,7 @@ BEGIN
 END
 $$;
 
--- those that have not ended, though nobody has anything to do
+-- the instances that have not ended, though no worker has anything to do
 CREATE VIEW open_one AS
 SELECT a.n, a.workflow_id, w.state, a.definition FROM attempt a JOIN taskq.workflows w USING (workflow_id) WHERE w.finished_at IS NULL;
 CREATE PROCEDURE work_again() LANGUAGE plpgsql AS $$
@@ -314,29 +316,29 @@ sub none
 	return;
 }
 
-none('each was tried', 'SELECT n FROM attempt WHERE defined IS NULL');
-none('what is refused is so with TQ011, 0A000, or TQ006 for a version that there is', <<'SQL');
+none('each definition was tried', 'SELECT n FROM attempt WHERE defined IS NULL');
+none('a refused definition has TQ011, 0A000, or TQ006 for a version that exists', <<'SQL');
 SELECT n, defined, words, definition FROM attempt a WHERE defined NOT IN ('00000', 'TQ011', '0A000')
    AND NOT (defined = 'TQ006' AND EXISTS (SELECT FROM attempt b WHERE b.n < a.n AND b.definition ->> 'name' = a.definition ->> 'name'))
 SQL
-none('each problem has a path and words', <<'SQL');
+none('each problem has a path and a message', <<'SQL');
 SELECT n, problems, definition FROM attempt a WHERE defined = 'TQ011'
    AND (coalesce(jsonb_array_length(problems), 0) = 0
         OR EXISTS (SELECT FROM jsonb_array_elements(problems) p
                     WHERE coalesce(p ->> 'problem', '') = '' OR p ->> 'path' IS NULL
                        OR (p ->> 'path' = '' AND jsonb_typeof(definition) = 'object' AND NOT definition ? '')))
 SQL
-none('what is accepted can be started, unless its input does not fit', <<'SQL');
+none('an accepted definition can be started, unless the input does not fit', <<'SQL');
 SELECT n, started, words, definition FROM attempt WHERE defined = '00000' AND started <> '00000'
    AND NOT (started = '22023' AND definition ? 'input_schema')
 SQL
-none('workers may end what they hold', 'SELECT * FROM worker_error');
+none('workers may finish the tasks that they hold', 'SELECT * FROM worker_error');
 ok(within(20, sub { $sql->("SET statement_timeout = '${BOUND}s'; CALL work_again(); SELECT count(*) = 0 FROM open_one") eq 't' }),
 	'all instances have ended');
-none('and are what is said of those that have ended', <<'SQL');
+none('the ended instances are in a state that an ended instance may have', <<'SQL');
 SELECT * FROM open_one
 SQL
-none('none is lost', <<'SQL');
+none('no instance is lost', <<'SQL');
 SELECT n, a.workflow_id, w.state, definition FROM attempt a LEFT JOIN taskq.workflows w USING (workflow_id)
  WHERE a.workflow_id IS NOT NULL AND NOT definition ? 'retention' AND (w.state IS NULL OR w.state NOT IN ('done', 'resolved', 'error'))
 SQL
@@ -344,20 +346,20 @@ my ($waited) = $sql->(q{SELECT string_agg(type || ' ' || n, ', ' ORDER BY type) 
     SELECT type, count(*) AS n FROM attempt a JOIN taskq.workflow_steps s USING (workflow_id)
      WHERE s.finished_at IS NOT NULL AND type IN ('signal', 'approval', 'timer', 'workflow') GROUP BY type) t});
 note "figure: ended: $waited";
-is(scalar(grep { $_ < 20 } $waited =~ / (\d+)/g), 0, 'enough of each type that no worker does');
+is(scalar(grep { $_ < 20 } $waited =~ / (\d+)/g), 0, 'there were enough steps of each type that no worker does');
 my ($accepted, $refused, $unbuilt, $done, $error, $compensated) = split /\|/, $sql->(<<'SQL');
 SELECT count(*) FILTER (WHERE started = '00000'), count(*) FILTER (WHERE defined = 'TQ011'), count(*) FILTER (WHERE defined = '0A000'),
        count(*) FILTER (WHERE w.state = 'done'), count(*) FILTER (WHERE w.state = 'error'),
        count(*) FILTER (WHERE EXISTS (SELECT FROM taskq.workflow_steps s WHERE s.workflow_id = w.workflow_id AND s.type = 'compensation'))
   FROM attempt LEFT JOIN taskq.workflows w USING (workflow_id)
 SQL
-my $unmade = $sql->('SELECT count(*) FROM taskq.history WHERE from_state IS NOT NULL AND to_state IS NULL');
+my $undone = $sql->('SELECT count(*) FROM taskq.history WHERE from_state IS NOT NULL AND to_state IS NULL');
 my $compared = $sql->('SELECT sum(compared) FROM attempt');
-note "figure: $unmade steps were taken back with a choice, $compared times the same was chosen again";
-note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error, $compensated took something back";
+note "figure: $undone steps were undone with a choice, $compared times the same choice was made again";
+note "figure: $accepted accepted and started, $refused refused, $unbuilt not built; $done done, $error ended with an error, $compensated compensated";
 cmp_ok($_->[0], '>=', $COUNT / $_->[1], "enough were $_->[2]")
   for [ $accepted, 5, 'accepted' ], [ $refused, 5, 'refused' ], [ $done, 10, 'done' ], [ $error, 100, 'an error' ],
-  [ $compensated, 1000, 'taken back' ], [ $unmade, 200, 'unmade' ], [ $compared, 100, 'chosen again' ];
+  [ $compensated, 1000, 'compensated' ], [ $undone, 200, 'undone' ], [ $compared, 100, 'chosen again' ];
 sound($node);
 $node->stop('fast');
 done_testing();

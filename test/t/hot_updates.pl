@@ -13,7 +13,7 @@ my $node = start_node('flow', 'fsync' => 'off', 'autovacuum_naptime' => "'2s'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
 $sql->(q{SELECT taskq_create_queue('flow', '{"retention": "none"}')});
-# submit, claim and complete apart: the claim must be its own transaction
+# submit, claim and complete in three transactions: the claim must have its own
 $sql->(<<'SQL');
 CREATE PROCEDURE flow_apart(tasks integer, batch integer) LANGUAGE plpgsql AS $$
 DECLARE

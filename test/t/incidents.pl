@@ -1,10 +1,10 @@
-# Each incident of doc/runbook.md happens on a real server; the statements of
-# the page find its cause, mend it, and show that it is mended; then the tasks
-# that waited are worked off.  The statements are taken out of the page.
+# Each incident of doc/operate/runbook.md happens on a real server; the
+# statements of the page find its cause, fix it, and show that it is fixed; then
+# the waiting tasks are processed. The statements are taken from the page.
 #
 # How the page is read: "## N. Title" begins an incident, "### Title" one of
-# its forms, and a title without a number ends them; in each the words "**Seen", "**Find", "**Mend", "**Mended when"
-# and "**Prevent" begin a part, to which the blocks of SQL behind them belong.
+# its forms, and a title without a number ends them; in each the words "**Symptom", "**Find", "**Fix", "**Fixed
+# when" and "**Prevent" begin a part, to which the blocks of SQL behind them belong.
 # Each form has a database of its own and one psql session, the operator's,
 # for all its statements; those that only superusers may send are sent by one.
 use strict;
@@ -19,15 +19,15 @@ use Test::More;
 use TaskqTest;
 
 my $time = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d/;
-my @PARTS = ('Seen', 'Find', 'Mend', 'Mended when', 'Prevent');
+my @PARTS = ('Symptom', 'Find', 'Fix', 'Fixed when', 'Prevent');
 
-# read_page(): the blocks that come first, and [name, { part => [text, block,
+# read_page(): the blocks at the beginning, and [name, { part => [text, block,
 # ...] }] of each form of an incident
 sub read_page
 {
 	my ($code, $part, @first, @forms, $title, $number);
 
-	for (split /\n/, slurp_file("$FindBin::Bin/../../doc/runbook.md"))
+	for (split /\n/, slurp_file("$FindBin::Bin/../../doc/operate/runbook.md"))
 	{
 		last if $number && /^## \D/;
 		my $blocks = $part // \@first;
@@ -50,7 +50,7 @@ sub read_page
 			pop @forms if !%{ $forms[-1][1] };
 			push @forms, [ "$title: $1", {} ];
 		}
-		elsif (@forms && /^\*\*(Seen|Find|Mended when|Mend|Prevent)\b/)
+		elsif (@forms && /^\*\*(Symptom|Find|Fixed when|Fix|Prevent)\b/)
 		{
 			$part = $forms[-1][1]{$1} = [$_];
 		}
@@ -72,7 +72,7 @@ my $sql = sub { $node->safe_psql($database, shift) };
 
 # --- people and programs
 
-# child(CODE): a process that ends when the test does
+# child(CODE): a process that ends with the test
 sub child
 {
 	my ($code) = @_;
@@ -99,7 +99,7 @@ sub kill_child
 	return;
 }
 
-# client(SCRIPT): one psql; false when it was cut off or an error came
+# client(SCRIPT): one psql; false if it was cut off or met an error
 sub client
 {
 	my ($script) = @_;
@@ -109,15 +109,15 @@ sub client
 		'<', \$script, '>', '/dev/null', '2>', '/dev/null');
 }
 
-# beating(WORKER): it gives signs of life, and does nothing else
+# beating(WORKER): the worker sends heartbeats, and does nothing else
 sub beating
 {
 	my ($worker) = @_;
 	return child(sub { client("SELECT taskq_heartbeat('$worker') \\watch 0.02\n") });
 }
 
-# work_off(WORKER, TAGS): a worker that does everything there is, until
-# nothing waits or runs
+# work_off(WORKER, TAGS): a worker that processes tasks until nothing waits or
+# runs
 sub work_off
 {
 	my ($worker, $tags) = @_;
@@ -211,16 +211,16 @@ sub runs
 	return $said;
 }
 
-# finds(FORM, HOW, PATTERN...): the statements that look for the cause name it;
-# with HOW "again" also when one of them has met a task that was being claimed
+# finds(FORM, HOW, PATTERN...): the statements that search for the cause name
+# it; with HOW "again" also if one of them has met a task that was being claimed
 sub finds
 {
 	my ($form, $how, @patterns) = @_;
 	my $said = runs($form, 'Find', %$how);
 
-	within(30, sub { $said !~ /a transaction that is still open is changing it/ || !($said = runs($form, 'Find', %$how)) })
+	within(30, sub { $said !~ /an open transaction is changing it/ || !($said = runs($form, 'Find', %$how)) })
 	  if $how->{again};
-	unlike($said, qr/ERROR:/, "$form->[0]: it can be looked for") or diag($said);
+	unlike($said, qr/ERROR:/, "$form->[0]: the statements run") or diag($said);
 	like($said, $_, "$form->[0]: the cause is named") for @patterns;
 	return $said;
 }
@@ -228,13 +228,13 @@ sub finds
 sub mends
 {
 	my ($form, %how) = @_;
-	my $said = runs($form, 'Mend', %how);
+	my $said = runs($form, 'Fix', %how);
 
-	unlike($said, qr/ERROR:/, "$form->[0]: it is mended") or diag($said);
+	unlike($said, qr/ERROR:/, "$form->[0]: the fix runs") or diag($said);
 	return $said;
 }
 
-# mended(FORM, PATTERN, ...): the statements come to say so
+# mended(FORM, PATTERN, ...): in the end the statements show the fix
 sub mended
 {
 	my ($form, @patterns) = @_;
@@ -242,10 +242,10 @@ sub mended
 
 	ok( within(30,
 			sub {
-				$said = runs($form, 'Mended when');
+				$said = runs($form, 'Fixed when');
 				return !grep { $said !~ $_ } @patterns, qr/\A(?!.*ERROR:)/s;
 			}),
-		"$form->[0]: that is seen")
+		"$form->[0]: the statements show that it is fixed")
 	  or diag($said);
 	return;
 }
@@ -259,12 +259,12 @@ sub flows
 	return;
 }
 
-# --- the plays
+# --- the scenes
 
 my %plays;
 
-# A worker that loses its session at one of the tasks is started again and
-# again under its name.
+# A worker that loses its session at one of the tasks is started again and again
+# under its name.
 $plays{'Poison task'} = sub {
 	my ($form) = @_;
 
@@ -281,19 +281,19 @@ SELECT taskq_complete(:task_id, :token);
 SQL
 	my $lost = 0;
 	ok(within(30, sub { $lost++ if !client($worker); return $lost >= 4 && state_of($bomb) eq 'running' }),
-		"$form->[0]: worker after worker is lost");
+		"$form->[0]: one worker after the other dies");
 
-	# a worker that came before the bomb was due again has done another one
+	# a worker that started before the bomb was due again has done another task
 	my ($next) = grep { state_of($_) eq 'pending' } @others;
 
 	finds($form, {}, qr/^$bomb\|running\|\d+\|100\|the worker died$/m,
 		qr/^Task $bomb of queue "mail" has been running .*Its last error: "the worker died"\.$/m,
 		qr/\|mailer\|the worker died$/m);
 	mends($form);
-	mended($form, qr/^Task $bomb .* is dead since $time \(poison\): it has reached attempt \d+ of 100, with the words "kills its workers"; its last error: "the worker died"/m,
+	mended($form, qr/^Task $bomb .* has been dead since $time \(poison\): it was at attempt \d+ of 100, with message "kills its workers"; its last error: "the worker died"/m,
 		qr/would get a task now: $next\.$/m);
 	$sql->("SELECT taskq_retry_all('mail')");
-	ok(client($worker), "$form->[0]: the worker lives");
+	ok(client($worker), "$form->[0]: the worker stays alive");
 	flows($form, 'mailer');
 	is(state_of($bomb), 'dead', "$form->[0]: it was not retried with others");
 	return;
@@ -310,11 +310,11 @@ $plays{'Dead worker'} = sub {
 			client("SELECT taskq_register('killed'); SELECT count(*) FROM taskq_claim('mail', 'killed');"
 				  . ' SELECT pg_advisory_lock(1);');
 		});
-	ok(within(20, sub { state_of($id) eq 'running' }), "$form->[0]: it has a task");
+	ok(within(20, sub { state_of($id) eq 'running' }), "$form->[0]: the worker has a task");
 	kill_child($pid);
 	$blocker->quit;
 	ok(within(20, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'killed'") eq 'stale' }),
-		"$form->[0]: it is silent");
+		"$form->[0]: the worker is silent");
 
 	finds($form, {}, qr/^killed\|stale\|1\|/m, qr/^$id\|$time\|1\|3$/m,
 		qr/^Task $id .* worker "killed" holds it, but is silent: it was last seen at $time,/m);
@@ -324,7 +324,8 @@ $plays{'Dead worker'} = sub {
 	return;
 };
 
-# A worker that hangs and beats holds the only place; then nobody is there.
+# A worker that hangs and sends heartbeats holds the only place; then there is
+# no worker at all.
 $plays{'Stuck queue'} = sub {
 	my ($form) = @_;
 
@@ -339,18 +340,18 @@ $plays{'Stuck queue'} = sub {
 	kill_child($pid);
 	$sql->("SELECT taskq_deregister('hanging')");
 
-	# nobody asks: since a while ago
+	# no worker has asked for some time
 	setting('taskq.debug_clock_skew', '10min');
-	finds($form, {}, qr/^Queue "mail": 2 tasks are ready, the first for .*handed out/m,
+	finds($form, {}, qr/^Queue "mail": 2 tasks are ready, the first for .*last claim was/m,
 		qr/would get a task now: $next\./,
-		qr/^Task $id .*it is ready, but no registered worker takes tasks of queue "mail"/m);
+		qr/^Task $id .*it is ready, but no worker is registered for queue "mail"/m);
 	flows($form, 'mailer');
 	mended($form, qr/\A(?!.*Queue "mail")/s, qr/the queue is empty/);
 	setting('taskq.debug_clock_skew', '0');
 	return;
 };
 
-# Tags with a slip of the pen.
+# Tags with a typing error.
 $plays{'Wrong tags'} = sub {
 	my ($form) = @_;
 
@@ -361,10 +362,10 @@ $plays{'Wrong tags'} = sub {
 	beating('mailer');
 
 	finds($form, {}, qr/^\{smpt\}\|2\|$id$/m,
-		qr/^Task $id .*no worker of queue "mail" \(1\) has its tags \{smpt\}; register one with tags => '\{smpt\}'\./m,
+		qr/^Task $id .*no worker of queue "mail" \(1 registered\) has its tags \{smpt\}; register one with tags => '\{smpt\}'\./m,
 		qr/by worker "mailer" with tags \{eu,smtp\} gets nothing now: every ready task, such as $id, needs other tags/);
 	mends($form);
-	mended($form, qr/^Task $id .*it is ready, and the next one that a claim gets.*1 registered worker may claim it/m,
+	mended($form, qr/^Task $id .*it is ready, and next for a claim.*1 registered worker can claim it/m,
 		qr/would get a task now: $id\./);
 	flows($form, 'mailer', '{smtp,eu}');
 	return;
@@ -376,9 +377,9 @@ $plays{'Forgotten pause'} = sub {
 	my ($id) = submit(2);
 
 	$sql->("SELECT taskq_register('mailer'), taskq_pause('mail', 'bounces'), taskq_pause('*', 'moving house')");
-	is($sql->("SELECT count(*) FROM taskq_claim('mail', 'mailer')"), '0', "$form->[0]: nothing is handed out");
+	is($sql->("SELECT count(*) FROM taskq_claim('mail', 'mailer')"), '0', "$form->[0]: no task is handed out");
 	finds($form, {}, qr/^f\|All queues are paused.*moving house.*Queue "mail" is paused \(bounces\)/m,
-		qr/gets nothing now: all queues are paused since $time, because: "moving house".*The queue's own pause has to end, too/m);
+		qr/gets nothing now: all queues have been paused since $time, with reason "moving house".*The queue itself is paused, too/m);
 	mends($form);
 	mended($form, qr/would get a task now: $id\./);
 	flows($form, 'mailer');
@@ -394,7 +395,7 @@ $plays{'Full queue'} = sub {
 	finds($form, {}, qr/^mail\|4\|4\|4\|0\|0\|[^|]+\|0$/m, qr/would get a task now/);
 	mends($form);
 	mended($form, qr/^mail\|199996$/m);
-	is(error_of($node, "SELECT taskq_submit('mail')", $database), '', "$form->[0]: producers go on");
+	is(error_of($node, "SELECT taskq_submit('mail')", $database), '', "$form->[0]: producers continue");
 	flows($form, 'mailer');
 	is($sql->("SELECT count(*) FROM taskq_list('mail', 'done')"), '5', "$form->[0]: nothing was lost");
 	return;
@@ -421,14 +422,14 @@ $plays{'Long transaction'} = sub {
 		qr/^$pid\|\w+\|monthly report\|[^|]*\|idle in transaction\|/m);
 	mends($form);
 	mended($form, qr/\A\s*\z/);
-	is($kept->(), '0', "$form->[0]: nothing is held back");
+	is($kept->(), '0', "$form->[0]: vacuum is not held back");
 	setting('taskq.debug_clock_skew', '0');
 	eval { $idle->quit };
 	flows($form, 'mailer');
 	return;
 };
 
-# The only slot for background processes has the launcher.
+# The launcher has the only slot for background processes.
 $plays{'Missing background worker'} = sub {
 	my ($form) = @_;
 
@@ -439,25 +440,25 @@ $plays{'Missing background worker'} = sub {
 	my ($id) = split /\n/, $sql->("SELECT task_id FROM taskq_claim('mail', 'mailer', lease => '1 ms')");
 	begin_session();
 	my $said;
-	ok( within(30, sub { $said = runs($form, 'Find'); return $said =~ /^process_slots/m && $said =~ /lease ended/ }),
-		"$form->[0]: it is not there");
-	finds($form, {}, qr/^process_slots\|No background worker slot was free .*increase max_worker_processes, now 1\.$/m,
-		qr/^background_worker\|There is none/m,
-		qr/^$id\|mailer\|$time\|Task $id .*its lease ended at $time, and nothing takes it back: the background worker of this database does not run; increase max_worker_processes, now 1, and restart the server\./m);
-	is(state_of($id), 'running', "$form->[0]: nothing takes the task back");
+	ok( within(30, sub { $said = runs($form, 'Find'); return $said =~ /^process_slots/m && $said =~ /lease expired/ }),
+		"$form->[0]: the background worker is missing");
+	finds($form, {}, qr/^process_slots\|No background worker slot was free .*Increase "max_worker_processes" \(currently 1\) and restart the server\.$/m,
+		qr/^background_worker\|No background worker is running/m,
+		qr/^$id\|mailer\|$time\|Task $id .*its lease expired at $time, and it is not reclaimed: the background worker of this database is not running; increase "max_worker_processes" \(currently 1\) and restart the server\./m);
+	is(state_of($id), 'running', "$form->[0]: the task is not returned");
 	mends($form);
-	is(state_of($id), 'pending', "$form->[0]: now it is taken back");
+	is(state_of($id), 'pending', "$form->[0]: the task is returned");
 	$admin->quit;
 	$node->restart;
 	begin_session();
 	mended($form, qr/\A(?!.*\|f\|)(?=.*^background_worker\|t\|)/ms);
 	($id) = split /\n/, $sql->("SELECT task_id FROM taskq_claim('mail', 'mailer', lease => '1 ms')");
-	ok(within(30, sub { state_of($id) eq 'pending' }), "$form->[0]: leases end by themselves");
+	ok(within(30, sub { state_of($id) eq 'pending' }), "$form->[0]: leases expire again");
 	flows($form, 'mailer');
 	return;
 };
 
-# Every task fails at once, as long as table outage has a row.
+# Every task fails immediately as long as table outage has a row.
 $plays{'Retry storm'} = sub {
 	my ($form) = @_;
 	my $attempts = "SELECT sum(attempt) FROM taskq_list('mail', 'pending')";
@@ -474,18 +475,18 @@ SELECT CASE WHEN EXISTS (SELECT FROM outage) THEN taskq_fail(task_id, token, 'co
   FROM taskq_claim('mail', 'mailer') \watch 0.001
 SQL
 		});
-	ok(within(30, sub { $sql->($attempts) > 100 }), "$form->[0]: attempts follow each other");
+	ok(within(30, sub { $sql->($attempts) > 100 }), "$form->[0]: one attempt follows the other");
 	finds($form, { again => 1 }, qr/^connection refused\|\d+\|\d{2,}\|\d+$/m, qr/"retry_base": "0 s"/,
 		qr/^Task \d+ .*(?:has failed with|Its last error:) "connection refused"/m);
 	mends($form, blocks => [0]);
-	ok(within(30, sub { $sql->("SELECT ready FROM taskq.queues WHERE queue = 'mail'") eq '0' }), "$form->[0]: all wait");
+	ok(within(30, sub { $sql->("SELECT ready FROM taskq.queues WHERE queue = 'mail'") eq '0' }), "$form->[0]: all tasks wait");
 	my $id = $sql->("SELECT min(task_id) FROM taskq_list('mail', 'pending')");
-	like($sql->("SELECT taskq_explain($id)"), qr/has failed with "connection refused"; the next one may begin at $time/,
-		"$form->[0]: and that is told");
-	is($sql->("SELECT count(*) FROM taskq_list('mail', 'pending')"), '10', "$form->[0]: none is lost");
+	like($sql->("SELECT taskq_explain($id)"), qr/has failed with "connection refused"; the next attempt can start at $time/,
+		"$form->[0]: the page says so");
+	is($sql->("SELECT count(*) FROM taskq_list('mail', 'pending')"), '10', "$form->[0]: no task is lost");
 	$sql->('DELETE FROM outage');
 	mends($form, blocks => [1]);
-	ok(within(30, sub { $sql->("SELECT count(*) FROM taskq_list('mail', 'done')") eq '10' }), "$form->[0]: the workers get on");
+	ok(within(30, sub { $sql->("SELECT count(*) FROM taskq_list('mail', 'done')") eq '10' }), "$form->[0]: the workers continue");
 	mended($form, qr/^0\|0\|0\|10\|0$/m);
 	kill_child($pid);
 	submit(1);
@@ -493,8 +494,8 @@ SQL
 	return;
 };
 
-# Cut off in the middle of a complete: once before it is written, once when
-# it was carried out, but nobody is there for the answer.
+# Cut off in the middle of a complete: once before it is written, once when it
+# was done, but the client has gone.
 $plays{'Lost connection: Of a worker'} = sub {
 	my ($form) = @_;
 
@@ -518,23 +519,23 @@ $plays{'Lost connection: Of a worker'} = sub {
 		if ($committed)
 		{
 			kill_child($pid);
-			runs($form, 'Seen', %example);
+			runs($form, 'Symptom', %example);
 			finds($form, \%example, qr/^running\|t\|1\|$/m, qr/^$backend\|active\|Lock\|/m);
 			$blocker->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-			ok(within(20, sub { state_of($id) eq 'done' }), "$form->[0]: nobody is there for the answer");
-			finds($form, \%example, qr/^done\|t\|1\|$time$/m, qr/^Task $id of queue "mail" is done since/m);
-			like(runs($form, 'Mend'), qr/ERROR:  task $id is not held under this token/, "$form->[0]: once more does no harm");
+			ok(within(20, sub { state_of($id) eq 'done' }), "$form->[0]: the client has gone before the answer");
+			finds($form, \%example, qr/^done\|t\|1\|$time$/m, qr/^Task $id of queue "mail" has been done since/m);
+			like(runs($form, 'Fix'), qr/ERROR:  claim on task $id is no longer valid/, "$form->[0]: a second call does no harm");
 		}
 		else
 		{
 			$sql->("SELECT pg_terminate_backend($backend, 5000)");
 			kill_child($pid);
 			$blocker->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-			runs($form, 'Seen', %example);
+			runs($form, 'Symptom', %example);
 			finds($form, \%example, qr/^running\|t\|1\|$/m, qr/^Task $id .* worker "mailer" holds it/m);
 			mends($form);
 		}
-		mended($form, qr/^Task $id of queue "mail" is done since $time/m);
+		mended($form, qr/^Task $id of queue "mail" has been done since $time/m);
 		$blocker->quit;
 	}
 	submit(2);
@@ -542,7 +543,7 @@ $plays{'Lost connection: Of a worker'} = sub {
 	return;
 };
 
-# The client is stopped, as if the wire were cut: the server does not notice.
+# The client is stopped, as if the network were cut: the server does not notice.
 $plays{'Lost connection: Of an administrator'} = sub {
 	my ($form) = @_;
 	my ($id) = submit(1);
@@ -551,28 +552,28 @@ $plays{'Lost connection: Of an administrator'} = sub {
 	$lost->query_safe("BEGIN; SELECT taskq_update_task($id, '{\"priority\": 5}')");
 	my $backend = $lost->query_safe('SELECT pg_backend_pid()');
 	$lost->{run}->signal('STOP');
-	is($sql->("SELECT count(*) FROM taskq_claim('mail')"), '0', "$form->[0]: nobody gets the task");
+	is($sql->("SELECT count(*) FROM taskq_claim('mail')"), '0', "$form->[0]: no other worker gets the task");
 	finds($form, {}, qr/^$backend\|[^|]*\|idle in transaction\|$time/m,
-		qr/gets nothing now: every ready task \(1\) is being changed by a transaction that is still open/,
-		qr/^Task $id .*a transaction that is still open is changing it/m);
+		qr/gets nothing now: every ready task \(1\) is being changed by an open transaction/,
+		qr/^Task $id .*an open transaction is changing it/m);
 	mends($form);
 	mended($form, qr/would get a task now: $id\./);
 	$lost->{run}->signal('KILL');
 	eval { $lost->{run}->finish };
-	is($sql->("SELECT priority FROM taskq_get($id)"), '0', "$form->[0]: what was not committed has not happened");
+	is($sql->("SELECT priority FROM taskq_get($id)"), '0', "$form->[0]: what was not committed did not happen");
 	flows($form, 'mailer');
 	return;
 };
 
-# --- the page and the plays
+# --- the page and the scenes
 
-is_deeply([ sort map { $_->[0] } @$forms ], [ sort keys %plays ], 'each incident of the page has its play, and each play its incident');
+is_deeply([ sort map { $_->[0] } @$forms ], [ sort keys %plays ], 'each incident of the page has its scene, and each scene its incident');
 my $played = 0;
 for my $form (@$forms)
 {
 	my ($name, $parts) = @$form;
 
-	is_deeply([ sort keys %$parts ], [ sort @PARTS ], "$name: it is told in all its parts");
+	is_deeply([ sort keys %$parts ], [ sort @PARTS ], "$name: the page has all its parts");
 	is(join(' ', grep { @{ $parts->{$_} // [] } < 2 } @PARTS[ 1 .. 3 ]), '', "$name: with statements") or next;
 	next if !$plays{$name};
 	$database = 'incident' . ++$played;
@@ -582,12 +583,12 @@ for my $form (@$forms)
 		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'taskq worker' AND datname = '$database'")
 	  or die "no background worker in $database";
 	begin_session();
-	unlike(join("\n", map { ask($_) } @$first), qr/ERROR:/, "$name: the first look") if $played == 1;
+	unlike(join("\n", map { ask($_) } @$first), qr/ERROR:/, "$name: the first query") if $played == 1;
 	if (!eval { $plays{$name}->($form); 1 })
 	{
 		fail("$name: $@");
 	}
-	unlike(runs($form, 'Prevent'), qr/ERROR:/, "$name: what prevents it");
+	unlike(runs($form, 'Prevent'), qr/ERROR:/, "$name: the statements that prevent it");
 	$admin->quit;
 	kill_child($_) for my @left = @children;
 	sound($node, database => $database);

@@ -1,9 +1,9 @@
-# Tasks of few keys under many hands: submitted with every insertion, claimed,
-# ended in every way, suspended, revived, moved to other keys and queues, by
-# eight sessions that commit, roll back and roll back to savepoints, while the
-# policy changes and memory is lost.  At no moment are more tasks of a key
-# running than may be, nobody is claimed behind one that comes before, and at
-# the end all that waits can be worked off: nothing waits for nothing.
+# Tasks of few keys and many clients: eight sessions submit them with every
+# insertion, claim them, end them in every way, suspend, revive and move them to
+# other keys and queues, and commit, roll back and roll back to savepoints,
+# while the policy changes and memory is lost. At no moment are more tasks of a
+# key running than allowed, no task is claimed before an earlier one of its key,
+# and at the end all waiting tasks can be processed: none waits for ever.
 # LONG=1: a minute
 use strict;
 use warnings;
@@ -29,15 +29,15 @@ SELECT taskq_create_queue('until', '{"key_policy": "serial_until_success", "orde
 SELECT taskq_create_queue('three', '{"max_running_per_key": 3, "retention": "none", "max_attempts": -1, "retry_base": "0 s", "retry": "fixed"}');
 CREATE TABLE event (n bigserial PRIMARY KEY, what text NOT NULL, detail text);
 
--- Errors that two transactions in each other's way, or a task that has moved,
--- may have; all others are told.
+-- Errors of two transactions that conflict, or of a task that has moved, are allowed; all others
+-- are reported.
 CREATE FUNCTION expected(code text) RETURNS boolean LANGUAGE sql AS
     $$ SELECT code IN ('TQ001', 'TQ002', 'TQ005', 'TQ006', '40001', '40P01', '55P03') $$;
 
 CREATE FUNCTION some_task(q text, states text[]) RETURNS bigint LANGUAGE sql AS
     $$ SELECT task_id FROM taskq.tasks WHERE queue = q AND state = ANY (states) ORDER BY random() LIMIT 1 $$;
 
--- One thing with a task; what was done.
+-- One action on a task; what was done.
 CREATE FUNCTION act(q text, k text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     dice double precision := random();
@@ -104,8 +104,8 @@ BEGIN
 END
 $$;
 
--- Claim one and end it in some way; a lock of the session's stands for the
--- work, taken after the claim and let go before its end is committed.
+-- Claim one and end it in some way; a lock of the session stands for the work, taken after the
+-- claim and released before its end is committed.
 CREATE PROCEDURE work(q text) LANGUAGE plpgsql AS $$
 DECLARE
     c record;
@@ -141,7 +141,7 @@ BEGIN
     END IF;
     COMMIT;
     IF random() < 0.1 THEN
-        -- an end that comes to nothing
+        -- an end that is rolled back
         BEGIN
             PERFORM taskq_complete(c.task_id, c.token);
             RAISE SQLSTATE 'RB000';
@@ -218,7 +218,7 @@ my ($policies, $wipes) = (0, 0);
 my $worked = sub { $sql->("SELECT count(*) FROM event WHERE what = 'worked'") };
 my $ways = sub { $sql->('SELECT count(DISTINCT what) FROM event') };
 my $enough = sub { $wipes > $LEAST{wipes} && $worked->() > $LEAST{worked} && $ways->() > $LEAST{ways} };
-# enough to be judged, also where the machine is slow
+# enough to count, also where the machine is slow
 while (time < $end - 1 || time < $end + 120 && !$enough->())
 {
 	within(0.3, sub { 0 });
@@ -230,14 +230,14 @@ end_clients($clients);
 is(join(' ', grep { /ERROR/ } said($clients)), '', 'no client met an error that it did not expect');
 
 is($sql->("SELECT string_agg(DISTINCT concat(what, ' ', detail), '; ') FROM event WHERE detail IS NOT NULL"), '',
-	'no task of a key ran beside another, none was overtaken, no error');
+	'no task of a key ran with another one or was overtaken, no error');
 note 'figure: ' . $sql->("SELECT string_agg(concat(what, ' ', n), ', ' ORDER BY what) FROM (SELECT what, count(*) AS n FROM event GROUP BY what) e");
-cmp_ok($worked->(), '>', $LEAST{worked}, 'tasks were worked on');
-cmp_ok($ways->(), '>', $LEAST{ways}, 'in all ways');
+cmp_ok($worked->(), '>', $LEAST{worked}, 'tasks were processed');
+cmp_ok($ways->(), '>', $LEAST{ways}, 'tasks ended in all ways');
 cmp_ok($wipes, '>', $LEAST{wipes}, "memory was lost $wipes times, the policy changed $policies times");
-is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing');
 
-# work off all that is left
+# process all tasks that are left
 my $left = sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE state IN ('pending', 'blocked', 'running')") };
 $sql->(q{SELECT taskq_resolve(task_id) FROM taskq.dead});
 $sql->(q{SELECT taskq_retry(task_id, reset_attempts => true) FROM taskq.tasks WHERE state = 'suspended'});
@@ -245,9 +245,9 @@ $sql->(q{SELECT taskq_resolve(task_id, force => true) FROM taskq.running});
 ok(within(60, sub {
 		$sql->("SELECT count(taskq_complete(c.task_id, c.token)) FROM unnest(ARRAY['serial', 'hold', 'until', 'three']) q, taskq_claim(q, max_tasks => 100) c");
 		$left->() == 0;
-	}), 'all can be worked off') or diag $sql->('SELECT queue, key, state, count(*) FROM taskq.tasks GROUP BY 1, 2, 3 ORDER BY 1, 2, 3');
-is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent at the end');
+	}), 'all tasks can be processed') or diag $sql->('SELECT queue, key, state, count(*) FROM taskq.tasks GROUP BY 1, 2, 3 ORDER BY 1, 2, 3');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing at the end');
 $sql->('SELECT taskq_run_reapers()');
-is($sql->('SELECT count(*) FROM taskq.key WHERE astray IS NULL'), '0', 'keys that nobody needs are gone');
+is($sql->('SELECT count(*) FROM taskq.key WHERE astray IS NULL'), '0', 'keys without a task are removed');
 $node->stop;
 done_testing();

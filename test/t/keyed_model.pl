@@ -1,8 +1,8 @@
-# A random run against a model: eight clients make some 14,000 calls of every kind
-# that concerns keys, insertions, junctions, changes and documents, on few
-# tasks; what was committed is replayed in its order by TaskqModel, call by
-# call; whenever nobody is at work, each task and each document must be as the
-# model says.
+# A random run against a model: eight clients make some 14,000 calls of every
+# kind that concerns keys, insertions, junctions, changes and documents, on few
+# tasks; what was committed is replayed in the order of the commits by
+# TaskqModel, call by call; whenever no client is working, each task and each
+# document must be as the model says.
 # SEED=n: the same draws, as far as the order of eight clients lets them be
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ use TaskqModel;
 use TaskqTest;
 
 my $CLIENTS = 8;
-my ($LEAST, $MOST) = (11, 22);    # rounds: until all has happened often enough
+my ($LEAST, $MOST) = (11, 22);    # rounds: until everything has happened often enough
 my $CALLS = 150;    # of a client in a round
 my $seed = $ENV{SEED} || 1 + int rand 1_000_000;
 diag "SEED=$seed";
@@ -49,7 +49,8 @@ for my $round (1 .. $MOST)
 	my @running = map {
 		my $script = sprintf "CALL client(%d, %.6f, %d)", $_, (($seed * 7919 + $round * 104729 + $_ * 15485863) % 1_000_003) / 1_000_003, $CALLS;
 		my $out = '';
-		# not on standard input, which is written only to who is waited for
+		# not on standard input, which is written only when the test waits for
+		# the client
 		my $process = IPC::Run::start([ 'psql', '-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), '-c', $script ],
 			'<', \undef, '>', \my $words, '2>&1', IPC::Run::timeout(300));
 		[ $process, \$words ];
@@ -73,7 +74,8 @@ SELECT concat_ws(' ', 'task', task_id, queue, state, coalesce(key, '-'), coalesc
                  CASE WHEN state = 'running' THEN worker ELSE '-' END) FROM taskq.tasks ORDER BY task_id;
 SELECT concat_ws(' ', 'document', key, secondary_key, version, coalesce(content::text, '-'), coalesce(worker, '-')) FROM taskq.documents ORDER BY key, secondary_key;
 SQL
-	# those that somebody was claiming when an earlier one came stay ahead of it
+	# those that a session was claiming when an earlier one arrived stay ahead
+	# of it
 	my @ahead = split /\n/, $sql->(<<'SQL');
 SELECT t.task_id FROM taskq.key k JOIN taskq.task t ON t.task_id = ANY (k.astray) AND t.queue_id = k.queue_id AND t.key = k.key
   JOIN taskq.queue q ON q.queue_id = t.queue_id
@@ -98,17 +100,17 @@ if (my ($id) = "@differ" =~ /task (\d+)/)
 is(join('', @said), '', 'no client met an error of its own');
 is(join("\n", @impossible[ 0 .. ($#impossible < 9 ? $#impossible : 9) ]), '', 'each call that was committed is possible in its order');
 is(join("\n", @differ[ 0 .. ($#differ < 19 ? $#differ : 19) ]), '', 'tasks, documents and versions are as the model says');
-is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing');
 is($sql->("SELECT string_agg(DISTINCT concat(op, ' ', failed, ' ', a), '; ') FROM call WHERE failed NOT IN ('nothing', 'TQ001', 'TQ002', 'TQ003', 'TQ005', 'TQ006', 'TQ010', '22023', '40001')"),
-	'', 'no call failed as none should');
+	'', 'no call failed that should succeed');
 
-# The run is void when something hardly happened.
+# The run is void if something hardly happened.
 my %count = counts();
 note $sql->("SELECT string_agg(concat(op, ' ', failed, ' ', n, ' ', w), '; ' ORDER BY op, n DESC) FROM (SELECT op, failed, count(*) AS n, min(left(a::text, 60)) AS w FROM call WHERE failed IS NOT NULL GROUP BY op, failed) f");
 diag 'done/failed: ' . join ', ', map { "$_ $count{$_}[0]/$count{$_}[1]" } sort keys %count;
 is(join(' ', grep { $count{$_}[0] < 200 } sort keys %count), '', 'each kind was done 200 times');
 is(join(' ', grep { $count{$_}[1] < 50 } sort keys %count), '', 'each kind failed 50 times');
-cmp_ok($ahead, '<', 10, "$ahead tasks were pending before one that came before them: it came while they were being claimed");
+cmp_ok($ahead, '<', 10, "$ahead tasks were pending ahead of an earlier one, which arrived while they were being claimed");
 cmp_ok($replayed, '>', 5000, "$replayed calls were replayed");
 $node->stop;
 done_testing();

@@ -1,7 +1,7 @@
-# 20,000 tasks and eight worker processes; workers holding tasks are killed,
-# so is the background worker, and the server is restarted at once.  Each
+# 20,000 tasks and eight worker processes; workers that hold tasks are killed,
+# so is the background worker, and the server is restarted immediately. Each
 # task ends exactly once, with exactly one effect written in the completing
-# transaction; none is lost or stuck.  LONG=1: 100,000 tasks, 20 kills.
+# transaction; none is lost or stuck. LONG=1: 100,000 tasks, 20 kills.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;
@@ -64,7 +64,7 @@ COMMIT;
 SELECT pg_sleep(0.05);
 \\endif
 SQL
-	# not longer than the test, however it ends
+	# it ends with the test at the latest
 	while (getppid == $parent)
 	{
 		my ($out, $err) = ('', '');
@@ -89,14 +89,14 @@ sub kill_worker
 
 my $begin = time;
 start_worker("w$_") for 1 .. $WORKERS;
-ok(within(20, sub { $sql->('SELECT count(*) > 300 FROM effect') eq 't' }), 'work goes on');
+ok(within(20, sub { $sql->('SELECT count(*) > 300 FROM effect') eq 't' }), 'work continues');
 
 my ($hits, $tries, $crashes) = (0, 0, 0);
 while ($hits < $KILLS && $tries < 6 * $KILLS)
 {
 	my $name = 'w' . (1 + $tries++ % $WORKERS);
 
-	# stopped first, so that what it holds is still held when it is killed
+	# stopped first, so that it still holds its tasks when it is killed
 	kill 'STOP', -$pid{$name};
 	my $held = $sql->("SELECT running FROM taskq.workers WHERE worker = '$name' AND state <> 'dead'") || 0;
 	if ($held == 0)
@@ -127,13 +127,13 @@ ok(within($BOUND, sub { $sql->("SELECT pending + running + blocked + suspended F
 note sprintf 'figure: %d tasks in %.1f s, %d kills of holders in %d tries', $TASKS, time - $begin, $hits, $tries;
 kill_worker($_) for keys %pid;
 
-is($sql->("SELECT state, count(*) FROM taskq.tasks WHERE queue = 'q' GROUP BY 1"), "done|$TASKS", 'each is done');
-is($sql->('SELECT count(*), count(DISTINCT task_id) FROM effect'), "$TASKS|$TASKS", 'with exactly one effect');
+is($sql->("SELECT state, count(*) FROM taskq.tasks WHERE queue = 'q' GROUP BY 1"), "done|$TASKS", 'each task is done');
+is($sql->('SELECT count(*), count(DISTINCT task_id) FROM effect'), "$TASKS|$TASKS", 'each task has exactly one effect');
 is($sql->("SELECT count(*) FROM taskq.tasks t LEFT JOIN effect e USING (task_id)"
 	  . " WHERE t.queue = 'q' AND (e.task_id IS NULL OR e.attempt <> t.attempt)"),
-	'0', 'of the attempt that is recorded');
+	'0', 'the effect belongs to the recorded attempt');
 is($sql->("SELECT count(*) FROM taskq.tasks WHERE attempt > max_attempts OR attempt < 1"), '0', 'attempts are within bounds');
-cmp_ok($sql->("SELECT count(*) FROM taskq.tasks WHERE attempt > 1"), '>=', $KILLS, 'tasks were handed out again');
+cmp_ok($sql->("SELECT count(*) FROM taskq.tasks WHERE attempt > 1"), '>=', $KILLS, 'tasks were claimed again');
 
 sound($node, crashes => 2);
 command_ok(['pg_amcheck', '-h', $node->host, '-p', $node->port, '--install-missing', '-d', 'postgres', '--heapallindexed'],

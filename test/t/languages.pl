@@ -1,10 +1,12 @@
-# The snippets of doc/languages.md, and the example workers in C, Python, Node, Java
-# and shell, two of each, on a server for each language: one worker is
-# killed and one frozen while they hold tasks.  Every task is done once, with one
-# row written by the transaction that completed it; what fails dies after its
-# attempts; a cancelled task is stopped; 40001, 40P01, lost connections and lost
-# tasks are borne; SIGTERM lets the task in hand end and nothing else begin.
-# TASKQ_LANGUAGES="c node" picks languages.  (takes long)
+# The snippets of doc/guides/languages.md, the workers of README.md in Python
+# and Node, and the example workers in C, Python, Node, Java and shell, two of
+# each, on a server for each language: one worker is killed and one frozen while
+# they hold tasks. Every task is done once, with
+# one row written by the transaction that completed it; a failing task dies
+# after its attempts; a cancelled task is stopped; the workers survive 40001,
+# 40P01, lost connections and lost tasks; on SIGTERM a worker finishes the task
+# that it has and takes no other. TASKQ_LANGUAGES="c node" picks languages.
+# (takes long)
 use strict;
 use warnings;
 use File::Copy;
@@ -28,14 +30,15 @@ my $parent = $$;
 my $node;    # the server of a language
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-# Two tries of 1013 meet others, and what comes of 1014 is not allowed.
+# Two attempts of 1013 conflict with other sessions, and the result of 1014 is
+# not allowed.
 my $meet = q{
 CREATE SEQUENCE meeting;
 CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NEW.n = 1013 THEN
 		CASE nextval('meeting')
-			WHEN 1 THEN RAISE EXCEPTION 'somebody was faster' USING ERRCODE = '40001';
+			WHEN 1 THEN RAISE EXCEPTION 'another session was faster' USING ERRCODE = '40001';
 			WHEN 2 THEN RAISE EXCEPTION 'each waits for the other' USING ERRCODE = '40P01';
 			ELSE NULL;
 		END CASE;
@@ -55,7 +58,7 @@ sub start_server
 		"languages_$name",
 		'listen_addresses' => "'127.0.0.1'",
 		'taskq.stale_threshold' => "'1500ms'",
-		'taskq.dead_threshold' => "'1h'",    # who is slow is not dead
+		'taskq.dead_threshold' => "'1h'",    # a slow worker is not dead
 		'taskq.reaper_interval' => "'200ms'");
 	$sql->(slurp_file("$examples/done_work.sql"));
 	$sql->($meet);
@@ -63,7 +66,8 @@ sub start_server
 	return;
 }
 
-# soon(SECONDS, CODE): is it true in time?  A language alone ends at once.
+# soon(SECONDS, CODE): does it become true in time? A language alone ends
+# immediately.
 sub soon
 {
 	my ($seconds, $code) = @_;
@@ -73,7 +77,7 @@ sub soon
 	});
 }
 
-# made(COMMAND...): does it succeed?  What it said is in a file.
+# made(COMMAND...): does it succeed? Its output is in a file.
 sub made
 {
 	my $log = "$made/log";
@@ -84,11 +88,12 @@ sub made
 
 sub there { return scalar grep { -x "$_/$_[0]" } split /:/, $ENV{PATH} }
 
-# The command of a worker, without its queue and name; or none when something
+# The command of a worker, without its queue and name; or nothing if something
 # is missing.
 sub c
 {
-	# what it reads must be there; leaks are looked for with ptrace, which is not everywhere
+	# the file that it reads must exist; leaks are found with ptrace, which is
+	# not everywhere
 	$ENV{ASAN_OPTIONS} = 'detect_leaks=0';
 	return made('make', '-s', '-C', "$examples/c", "OUT=$made", "CFLAGS=-O1 -g -fsanitize=address -I$ENV{TASKQ_INCLUDE}",
 		"LDFLAGS=-L$ENV{TASKQ_LIB}")
@@ -157,7 +162,7 @@ sub start_worker
 	return;
 }
 
-# the process alone; what it has started must end by itself
+# only the process; what it has started must end by itself
 sub kill_worker
 {
 	my ($name) = @_;
@@ -192,7 +197,7 @@ sub end_language
 	return;
 }
 
-# Without what was expected the rest of a language makes no sense.
+# Without this the rest of a language makes no sense.
 sub must
 {
 	my ($good, $what) = @_;
@@ -241,7 +246,7 @@ sub freeze
 	});
 }
 
-# From now on, of workers that are silent
+# From now on: workers that are silent
 sub dead_after
 {
 	my ($time) = @_;
@@ -257,7 +262,7 @@ sub check_kill
 	my ($killed, $frozen) = ("$q-killed", "$q-frozen");
 
 	start_worker($_, $q, @command) for $killed, $frozen;
-	must(comes("SELECT count(*) >= 20 FROM done_work WHERE worker IN ('$killed', '$frozen')", 't'), 'they work');
+	must(comes("SELECT count(*) >= 20 FROM done_work WHERE worker IN ('$killed', '$frozen')", 't'), 'the workers process tasks');
 	must(freeze($killed) && freeze($frozen), 'both hold a task');
 	my $held = $sql->("SELECT string_agg(task_id::text, ',' ORDER BY task_id) FROM taskq.tasks"
 		  . " WHERE queue = '$q' AND state = 'running'");
@@ -265,18 +270,18 @@ sub check_kill
 	kill_worker($killed);
 	dead_after('3s');
 	must(comes("SELECT string_agg(state, ',') FROM taskq.workers WHERE worker IN ('$killed', '$frozen')", 'dead,dead'),
-		'the killed one and the frozen one are declared dead');
+		'the killed worker and the frozen one are declared dead');
 	dead_after('1h');
 	must(comes("SELECT count(*) FROM taskq.tasks WHERE task_id IN ($held) AND state = 'pending'", 2),
 		'their tasks are back');
 	kill 'CONT', -$pid{$frozen};
-	must(comes("SELECT pending + running FROM taskq.queues WHERE queue = '$q'", '0'), 'the one that is left does all');
-	is($sql->("SELECT state, count(*) FROM taskq.tasks WHERE queue = '$q' GROUP BY 1"), "done|$TASKS", 'each is done');
+	must(comes("SELECT pending + running FROM taskq.queues WHERE queue = '$q'", '0'), 'the remaining worker does all tasks');
+	is($sql->("SELECT state, count(*) FROM taskq.tasks WHERE queue = '$q' GROUP BY 1"), "done|$TASKS", 'each task is done');
 	is($sql->('SELECT count(*), count(d), bool_and(d.square = d.n * d.n AND d.n = (t.payload->>\'n\')::int)'
 			  . " FROM taskq.tasks t LEFT JOIN done_work d USING (task_id) WHERE t.queue = '$q'"),
-		"$TASKS|$TASKS|t", 'with one row of the right content');
+		"$TASKS|$TASKS|t", 'each has one row with the right content');
 	is($sql->("SELECT min(attempt), max(attempt) FROM taskq.tasks WHERE task_id IN ($held)"), '2|2',
-		'those that were held at the second attempt');
+		'the tasks of the dead workers were done at the second attempt');
 	return $frozen;
 }
 
@@ -291,12 +296,12 @@ sub check_faults
 	my $meets = submit($q, '{"n": 1013}');
 	must(state_is($fails, 'dead'), 'a task that fails is dead');
 	is($sql->("SELECT reason, attempt, error LIKE '%told to fail%' FROM taskq_get($fails)"), 'exhausted|2|t',
-		'after its attempts');
-	must(state_is($never, 'dead'), 'one that makes no sense');
-	is($sql->("SELECT reason, attempt FROM taskq_get($never)"), 'rejected|1', 'at once');
-	must(state_is($meets, 'done'), 'one that met others is done');
-	is($sql->("SELECT errors IS NULL, attempt FROM taskq_get($meets)"), 't|1', 'in the same attempt');
-	is($sql->('SELECT last_value FROM meeting'), '3', 'at the third try');
+		'it is dead after its attempts');
+	must(state_is($never, 'dead'), 'an invalid task is dead');
+	is($sql->("SELECT reason, attempt FROM taskq_get($never)"), 'rejected|1', 'it is dead immediately');
+	must(state_is($meets, 'done'), 'a task that met conflicts is done');
+	is($sql->("SELECT errors IS NULL, attempt FROM taskq_get($meets)"), 't|1', 'it is done in the same attempt');
+	is($sql->('SELECT last_value FROM meeting'), '3', 'it is done at the third try');
 	must(state_is($refused, 'dead'), 'a result that the table refuses is a failure');
 	is($sql->("SELECT count(*) FROM done_work WHERE task_id IN ($fails, $never, $refused)"), '0', 'nothing was written');
 	return;
@@ -309,14 +314,14 @@ sub check_cancel
 
 	must(state_is($long, 'running'), 'a long task runs');
 	is($sql->("SELECT taskq_cancel($long)"), 'requested', 'and is to stop');
-	must(state_is($long, 'cancelled'), 'which it does');
-	# taken away: the worker hears of it when it wants to complete
+	must(state_is($long, 'cancelled'), 'the task stops');
+	# reclaimed: the worker notices it when it wants to complete
 	my $taken = submit($q, '{"n": 2, "ms": 1500}');
-	must(state_is($taken, 'running'), 'another one runs');
-	is($sql->("SELECT taskq_cancel($taken, force => true)"), 'cancelled', 'and is taken away');
+	must(state_is($taken, 'running'), 'another task runs');
+	is($sql->("SELECT taskq_cancel($taken, force => true)"), 'cancelled', 'the task is reclaimed');
 	my $next = submit($q, '{"n": 3}');
-	must(state_is($next, 'done'), 'the next one is done');
-	is($sql->("SELECT count(*) FROM done_work WHERE task_id IN ($long, $taken)"), '0', 'nothing was written by those');
+	must(state_is($next, 'done'), 'the next task is done');
+	is($sql->("SELECT count(*) FROM done_work WHERE task_id IN ($long, $taken)"), '0', 'neither task has written anything');
 	return;
 }
 
@@ -330,12 +335,12 @@ sub check_connection
 		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
 	must(state_is($cut, 'done'), 'all connections are cut, and it is done');
 	my $next = submit($q, '{"n": 5}');
-	must(state_is($next, 'done'), 'so is the next one');
+	must(state_is($next, 'done'), 'the next task is done, too');
 	is($sql->("SELECT count(*), bool_and(worker = '$name') FROM done_work WHERE task_id IN ($cut, $next)"), '2|t',
-		'each with one row');
+		'each has one row');
 	$node->restart;
 	$next = submit($q, '{"n": 6}');
-	must(state_is($next, 'done'), 'and one after a restart of the server');
+	must(state_is($next, 'done'), 'a task after a restart of the server is done');
 	return;
 }
 
@@ -348,10 +353,10 @@ sub check_stop
 	my $later = submit($q, '{"n": 8}');
 	kill 'TERM', $pid{$name};
 	is(exit_of($name), 0, 'SIGTERM ends the worker with status 0');
-	is($sql->("SELECT state, attempt FROM taskq_get($last)"), 'done|1', 'after it has done what it had begun');
-	is($sql->("SELECT state, attempt FROM taskq_get($later)"), 'pending|0', 'and nothing else');
-	is($sql->("SELECT running FROM taskq.queues WHERE queue = '$q'"), '0', 'nothing runs');
-	is($sql->("SELECT count(*) FROM taskq.workers WHERE worker = '$name' AND state <> 'dead'"), '0', 'it has deregistered');
+	is($sql->("SELECT state, attempt FROM taskq_get($last)"), 'done|1', 'the worker has finished the task that it had');
+	is($sql->("SELECT state, attempt FROM taskq_get($later)"), 'pending|0', 'the worker has done no other task');
+	is($sql->("SELECT running FROM taskq.queues WHERE queue = '$q'"), '0', 'no task runs');
+	is($sql->("SELECT count(*) FROM taskq.workers WHERE worker = '$name' AND state <> 'dead'"), '0', 'the worker has deregistered');
 	return;
 }
 
@@ -370,11 +375,11 @@ sub check_language
 	return;
 }
 
-# The snippet of doc/languages.md in a language
+# The snippet of doc/guides/languages.md in a language
 sub snippet_says
 {
 	my ($q, $fence, $file, @command) = @_;
-	my ($text) = slurp_file("$FindBin::Bin/../../doc/languages.md") =~ /^```$fence\n(.*?)^```/ms;
+	my ($text) = slurp_file("$FindBin::Bin/../../doc/guides/languages.md") =~ /^```$fence\n(.*?)^```/ms;
 	my ($out, $err) = ('', '');
 
 	append_to_file("$made/$file", $text);
@@ -386,14 +391,44 @@ sub snippet_says
 	}
 	$sql->("SELECT taskq_create_queue('snippet_$q')");
 	IPC::Run::run([@command], '<', \undef, '>', \$out, '2>', \$err);
-	is($out . $err, "TQ001\n", 'the snippet says what the page tells');
-	is($sql->("SELECT state, result FROM taskq_list('snippet_$q')"), 'done|[1, 2]', 'and its task is done');
+	is($out . $err, "TQ001\n", 'the snippet prints what the page says');
+	is($sql->("SELECT state, result FROM taskq_list('snippet_$q')"), 'done|[1, 2]', 'its task is done');
 	return if $q ne 'node';
 	is($sql->("SELECT errors->0->>'error', errors->0->'detail'->>'name', errors->0->'detail'->>'message',"
 			  . " errors->0->'detail'->>'stack' LIKE 'RangeError: no more of it%' FROM taskq_list('snippet_node_fails')"),
 		'no more of it|RangeError|no more of it|t', 'an Error of JavaScript is stored with what it says');
 	return;
 }
+
+# The worker of README.md in a language: it sleeps in the server until there is a
+# task, and lives on after a task that fails.
+sub readme_works
+{
+	my ($fence, $file, @command) = @_;
+	my ($text) = slurp_file("$FindBin::Bin/../../README.md") =~ /^```$fence\n(.*?)^```/ms;
+
+	append_to_file("$made/$file", $text);
+	$sql->("SELECT taskq_create_queue('mail')");
+	my $worker = IPC::Run::start([ @command, "$made/$file" ], '<', \undef, '>', "$made/readme.log", '2>&1');
+	my $good = eval {
+		must(comes("SELECT waiters FROM taskq.queues WHERE queue = 'mail'", '1'), 'the worker of the README waits');
+		my $none = submit('mail', 'null', 'max_attempts => 1');
+		must(state_is($none, 'dead'), 'a task that its handler cannot do fails');
+		my $task = submit('mail', '{"to": "ann@example.org"}');
+		must(state_is($task, 'done'), 'and the next one is done');
+		is($sql->("SELECT result FROM taskq_get($task)"), '{"sent": true}', 'with its result');
+		1;
+	};
+	fail($@) unless $good;
+	$worker->kill_kill(grace => 5);
+	like(slurp_file("$made/readme.log"), qr/^mail to ann\@example\.org$/m, 'and the handler has said so');
+	$sql->("SELECT taskq_drop_queue('mail', force => true)");
+	return;
+}
+
+my %readme = (
+	python => sub { readme_works('python', 'readme.py', shift) },
+	node => sub { readme_works('js', 'node/readme.js', 'node') });
 
 my %snippet = (
 	c => sub { snippet_says('c', 'c', 'snippet.c') },
@@ -410,9 +445,10 @@ sub test_language
 	subtest $name => sub {
 		mkdir $made;
 		$TASKS = $SHELL_TASKS if $name eq 'shell';
-		my @command = $made_of->() or plan skip_all => "what $name needs is not here";
+		my @command = $made_of->() or plan skip_all => "not installed: what $name needs";
 		start_server($name);
 		$snippet{$name}->(@command);
+		$readme{$name}->(@command) if $readme{$name};
 		eval { check_language($name, @command); 1 } or fail($@);
 		sound($node);
 	};
@@ -424,7 +460,7 @@ my %child;
 sub collect
 {
 	my $child = wait;
-	is($?, 0, "$child{$child} has come to its end");
+	is($?, 0, "$child{$child} has finished");
 	delete $child{$child};
 	return;
 }

@@ -1,6 +1,6 @@
-# The launcher is told of a database while it waits for a lock: the wait
-# resets its latch, and yet the database gets its background worker at once,
-# not a minute later.
+# The launcher is notified of a database while it waits for a lock: the wait
+# resets its latch, but the database gets its background worker immediately, not
+# a minute later.
 use strict;
 use warnings;
 use FindBin;
@@ -11,7 +11,7 @@ use Test::More;
 use TaskqTest;
 use Time::HiRes qw(time);
 
-# less than the minute for which it sleeps when nobody wakes it
+# less than the minute for which it sleeps without a wake
 my $BOUND = 45;
 
 my $node = start_node('launcher', 'autovacuum' => 'off');
@@ -23,7 +23,7 @@ ok(within($BOUND, sub { worker_pid($node, 'other') ne '' }), 'a database has a w
 $sql->('CREATE DATABASE shut ALLOW_CONNECTIONS false');
 my $launcher = $sql->("SELECT pid FROM pg_stat_activity WHERE backend_type = 'taskq launcher'");
 
-# Nobody can connect while pg_database is locked.
+# No session can connect while pg_database is locked.
 my ($first, $second, $other) = map { $node->background_psql($_) } qw(postgres postgres other);
 my $pid = $second->query_safe('SELECT pg_backend_pid()');
 my $waits = sub {
@@ -34,21 +34,22 @@ my $waits = sub {
 	});
 };
 $other->query_safe('BEGIN; DROP EXTENSION taskq');
-ok(within($BOUND, sub { worker_pid($node, 'other') eq '' }), 'a command keeps it out');
+ok(within($BOUND, sub { worker_pid($node, 'other') eq '' }), 'a command locks pg_database');
 within($BOUND, sub { $sql->("SELECT state FROM pg_stat_activity WHERE pid = $launcher") eq 'idle' });
 
-# The command makes the launcher look at a database that gets no worker, and
-# so wakes it no more.  Before it is told, the second session has the lock.
+# The command makes the launcher check a database that gets no worker, and does
+# not wake it again. Before the launcher is notified, the second session has the
+# lock.
 $first->query_safe('BEGIN; LOCK TABLE pg_catalog.pg_database IN ACCESS EXCLUSIVE MODE; ALTER DATABASE shut CONNECTION LIMIT 5');
 $second->query_until(qr/sent/, "\\echo sent\nBEGIN; LOCK TABLE pg_catalog.pg_database IN ACCESS EXCLUSIVE MODE;\n");
 ok($waits->($pid, '0'), 'a session waits for pg_database');
 $first->query_safe('COMMIT');
 # For longer than deadlock_timeout, whose alarm would wake it later.
-ok($waits->($launcher, '2 s'), 'so does the launcher, in a round');
+ok($waits->($launcher, '2 s'), 'the launcher waits for it, too, in a round');
 $other->query_safe('ROLLBACK');
 my $begin = time;
 $second->query_safe('COMMIT');
-ok(within($BOUND, sub { worker_pid($node, 'other') ne '' }), 'a worker that may come back meanwhile does');
+ok(within($BOUND, sub { worker_pid($node, 'other') ne '' }), 'a worker that may return in the meantime does so');
 note sprintf 'figure: after %.1f s', time - $begin;
 $_->quit for $first, $second, $other;
 sound($node);

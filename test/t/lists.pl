@@ -1,5 +1,5 @@
-# Lists, views and single tasks among many: what each reads, how long it takes,
-# and that pages are true while tasks are submitted and finish.
+# Lists, views and single tasks among many: how much each reads, how long it
+# takes, and that pages are consistent while tasks are submitted and finish.
 #
 # make check-scale sets TASKQ_SCALE: then there are 1,000,000 live and
 # 10,000,000 finished tasks, and each statement must answer within 50 ms.
@@ -19,9 +19,9 @@ my $big = $ENV{TASKQ_SCALE} ? 1 : 0;
 my ($live, $finished) = $big ? (1_000_000, 10_000_000) : $ENV{LONG} ? (20_000, 200_000) : (10_000, 100_000);
 my $MOST_MS = 50;
 
-# Rows and index entries that a statement may look at.  A walk by id that
-# meets rows of other queues ends after 1,000 of them; a tenth of the live
-# tasks is not due yet, which taskq.queues counts.
+# Rows and index entries that a statement may read. A scan by id that meets rows
+# of other queues ends after 1,000 of them; a tenth of the live tasks is not due
+# yet, and taskq.queues counts these.
 my $MOST_READ = 40_000 + $live / 10;
 
 my $node = start_node('lists', 'autovacuum' => 'off', 'fsync' => 'off', 'max_wal_size' => "'8GB'",
@@ -35,14 +35,15 @@ $node->command_ok(['psql', '-X', '-q', '-v', "live=$live", '-v', "finished=$fini
 note sprintf 'filled in %d s', time - $begun;
 cmp_ok(time - $begun, '<', 600, 'in less than ten minutes') if $big;
 
-# The registry and the numbers are made anew.
+# The table of running tasks and the counters are built again.
 $node->restart;
 ok(within(60, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'running tasks are known');
-is($sql->("SELECT * FROM taskq_check()"), '', 'all is sound');
+is($sql->("SELECT * FROM taskq_check()"), '', 'nothing is wrong');
 ok(within(120, sub { $sql->("SELECT done FROM taskq.queues WHERE queue = 'q1'") > 8 * $finished / 10 }),
 	'finished tasks are counted');
 
-# --- each statement, as who may see all, one queue, half of them, or no payload
+# --- each statement, by a role that may see all, one queue, half of them, or no
+# payload
 $sql->(<<'SQL');
 CREATE ROLE superuser SUPERUSER;
 CREATE ROLE one; CREATE ROLE half; CREATE ROLE monitor IN ROLE pg_monitor;
@@ -56,7 +57,8 @@ CREATE FUNCTION public.reads() RETURNS bigint[] LANGUAGE sql AS $$
       FROM pg_class c WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind IN ('r', 'i')
        AND (c.relname ~ '^(task|archive_[0-9k]|large)')
 $$;
--- median of so many times in ms, after one to get warm; rows read by seq scans, and rows and entries by indexes; rows returned
+-- median time in ms of several runs, after one to fill the caches; rows read by seq scans, and rows
+-- and entries by indexes; rows returned
 CREATE FUNCTION public.measure(query text, times int, OUT ms numeric, OUT scanned bigint, OUT read bigint, OUT answers bigint) LANGUAGE plpgsql AS $$
 DECLARE
     took numeric[] := '{}';
@@ -134,14 +136,14 @@ for my $role (sort keys %by)
 		push @lines, $words;
 		push @scans, $words if $scanned > 1000;
 		push @much, $words if $read > $MOST_READ;
-		# the promise is for one queue, or for the first hundred
+		# the promise is for one queue, or for the first hundred tasks
 		push @slow, $words if $big && $ms > $MOST_MS && $words !~ /^SELECT \* FROM taskq\.queues:/;
 	}
 	note "$role: $_" for grep { $big } sort @lines;
-	is(scalar @all, 0, "$role: every statement has answered");
-	is(join("\n", @scans), '', "$role: none reads a table from end to end");
-	is(join("\n", @much), '', "$role: none reads much");
-	is(join("\n", @slow), '', "$role: each answers within $MOST_MS ms") if $big;
+	is(scalar @all, 0, "$role: every statement has an answer");
+	is(join("\n", @scans), '', "$role: no statement reads a whole table");
+	is(join("\n", @much), '', "$role: no statement reads too much");
+	is(join("\n", @slow), '', "$role: each statement answers within $MOST_MS ms") if $big;
 }
 
 if ($big)
@@ -174,7 +176,7 @@ WITH RECURSIVE page AS (
 SELECT task_id, count(l.task_id) FROM (SELECT task_id FROM taskq.task UNION ALL SELECT task_id FROM taskq.archive) b
   FULL JOIN listed l USING (task_id) GROUP BY task_id HAVING count(l.task_id) <> 1 LIMIT 5
 SQL
-is($sql->("SELECT count(*) FROM (SELECT * FROM taskq.tasks ORDER BY task_id DESC) t"), $total + 200, 'so does the view');
+is($sql->("SELECT count(*) FROM (SELECT * FROM taskq.tasks ORDER BY task_id DESC) t"), $total + 200, 'the view has every task once, too');
 
 # --- pages while tasks are submitted and finish: 4 clients
 $sql->('SELECT count(*) FROM taskq_submit_many(\'moving\', array_fill(\'1\'::jsonb, ARRAY[3000]))');
@@ -237,18 +239,19 @@ for my $round (1 .. 12)
 }
 kill 'TERM', @clients;
 waitpid $_, 0 for @clients;
-is($wrong, '', 'each task of pages that are read meanwhile is there once, in order');
+is($wrong, '', 'each task on pages that are read at the same time is there once, in order');
 cmp_ok($moved, '>', 0, "while $moved finished");
 
-# --- finished tasks are counted: few at once, many as of then
+# --- finished tasks are counted: exactly if they are few, with a delay if they
+# are many
 is($sql->("SELECT done, counted_at > clock_timestamp() - interval '5 s' FROM taskq.queues WHERE queue = 'q199'"),
-	$sql->("SELECT count(*), true FROM taskq.tasks WHERE queue = 'q199' AND state = 'done'"), 'few are counted at once');
+	$sql->("SELECT count(*), true FROM taskq.tasks WHERE queue = 'q199' AND state = 'done'"), 'few tasks are counted immediately');
 ok(within(120, sub {
 	$sql->("SELECT done, dead FROM taskq.queues WHERE queue = 'moving'") eq
 	  $sql->("SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state = 'dead') FROM taskq.tasks WHERE queue = 'moving'") }),
-	'many after a while');
+	'many tasks are counted after a while');
 $sql->("SELECT taskq_purge('q1', '{done}')");
-ok(within(120, sub { $sql->("SELECT done FROM taskq.queues WHERE queue = 'q1'") eq '0' }), 'what was purged is not counted any more');
+ok(within(120, sub { $sql->("SELECT done FROM taskq.queues WHERE queue = 'q1'") eq '0' }), 'purged tasks are no longer counted');
 sound($node);
 $node->stop('fast');
 done_testing();

@@ -1,6 +1,6 @@
-# More tasks than one batch of a duty that an open transaction is deciding
-# about: leases, deadlines, dead workers and timers of all others are seen to
-# meanwhile, and of these when it is over.
+# An open transaction is deciding about more tasks than one batch of a duty: the
+# leases, deadlines, dead workers and timers of all other tasks are handled
+# concurrently, and those of these tasks when the transaction ends.
 use strict;
 use warnings;
 use FindBin;
@@ -19,13 +19,13 @@ sub count_is
 {
 	my ($queue, $state, $count, $what) = @_;
 	ok($node->poll_query_until('postgres', "SELECT count(*) = $count FROM taskq.tasks WHERE queue = '$queue' AND state = '$state'"), $what)
-	  or die 'the rest would wait as long';
+	  or die 'without this the rest would only time out';
 }
 
 $sql->("SELECT taskq_create_queue('busy'), taskq_create_queue('free')");
 my $open = open_session($node);
 
-# What the case before has left, which is all in this state, goes.
+# What the previous case has left, all in this state, is removed.
 sub empty
 {
 	my ($state) = @_;
@@ -33,10 +33,10 @@ sub empty
 	is($sql->('SELECT count(*) FROM taskq.tasks'), 0, 'nothing is left');
 }
 
-# Somebody is just ending all that is held.
+# A session is just finishing all tasks that are held.
 sub ends_held
 {
-	is($open->query_safe('BEGIN; SELECT count(*) FROM held, taskq_complete(task_id, token)'), $BUSY, 'somebody is just ending many');
+	is($open->query_safe('BEGIN; SELECT count(*) FROM held, taskq_complete(task_id, token)'), $BUSY, 'a session is finishing many tasks');
 }
 
 # --- leases
@@ -45,20 +45,20 @@ $sql->("CREATE TABLE held AS SELECT task_id, token FROM taskq_claim('busy', max_
 ends_held();
 $sql->("SELECT taskq_submit('free') FROM generate_series(1, 20)");
 is($sql->("SELECT count(*) FROM taskq_claim('free', max_tasks => 20, lease => '3 s')"), 20, 'claimed');
-count_is('free', 'pending', 20, 'leases of others end');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'running'"), $BUSY, 'those that somebody is just ending do not');
+count_is('free', 'pending', 20, 'leases of other tasks expire');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'running'"), $BUSY, 'leases of the tasks that are being finished do not');
 $open->query_safe('ROLLBACK');
-count_is('busy', 'pending', $BUSY, 'but when that is over');
+count_is('busy', 'pending', $BUSY, 'they expire when the transaction has ended');
 
 # --- deadlines
 empty('pending');
 $sql->("SELECT taskq_submit('busy', deadline => now() + interval '2 s') FROM generate_series(1, $BUSY)");
-is($open->query_safe("BEGIN; SELECT count(*) FROM taskq_claim('busy', max_tasks => $BUSY)"), $BUSY, 'somebody is about to claim many');
+is($open->query_safe("BEGIN; SELECT count(*) FROM taskq_claim('busy', max_tasks => $BUSY)"), $BUSY, 'a session is claiming many tasks');
 $sql->("SELECT taskq_submit('free', deadline => now() + interval '3 s') FROM generate_series(1, 20)");
-count_is('free', 'dead', 20, 'deadlines of others');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'pending'"), $BUSY, 'and not of what somebody is about to claim');
+count_is('free', 'dead', 20, 'deadlines of other tasks pass');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'pending'"), $BUSY, 'deadlines of the tasks that are being claimed do not');
 $open->query_safe('ROLLBACK');
-count_is('busy', 'dead', $BUSY, 'but when that is over');
+count_is('busy', 'dead', $BUSY, 'they pass when the transaction has ended');
 
 # --- dead workers
 empty('dead');
@@ -71,10 +71,10 @@ $sql->("SELECT taskq_submit('free') FROM generate_series(1, 20)");
 is($sql->("SELECT count(*) FROM taskq_claim('free', worker => 'dies', max_tasks => 20)"), 20, 'claimed');
 $node->append_conf('postgresql.conf', "taskq.dead_threshold = '1s'");
 $node->reload;
-count_is('free', 'pending', 20, 'tasks of another dead worker go back');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'running'"), $BUSY, 'and not those that somebody is just ending');
+count_is('free', 'pending', 20, 'tasks of another dead worker are returned');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'running'"), $BUSY, 'the tasks that are being finished are not');
 $open->query_safe('ROLLBACK');
-count_is('busy', 'pending', $BUSY, 'but when that is over');
+count_is('busy', 'pending', $BUSY, 'they are returned when the transaction has ended');
 
 # --- timers
 empty('pending');
@@ -84,11 +84,11 @@ $sql->(qq{SELECT taskq_define_workflow('{"name": "many", "version": "1", "queue"
 my $many = $sql->("SELECT taskq_start_workflow('many')");
 $open->query_safe("BEGIN; SELECT taskq_signal($many, 'go')");
 $sql->("SELECT taskq_start_workflow('one')");
-count_is('free', 'done', 1, 'a timer of another instance rings');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'suspended'"), $BUSY + 1, 'and not those of one that has just been given a signal');
+count_is('free', 'done', 1, 'a timer of another instance fires');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'busy' AND state = 'suspended'"), $BUSY + 1, 'the timers of an instance that is just getting a signal do not');
 $open->query_safe('COMMIT');
-ok($node->poll_query_until('postgres', "SELECT state = 'done' FROM taskq.workflows WHERE workflow_id = $many"), 'but when that is over');
-is($sql->('SELECT * FROM taskq_check()'), '', 'nothing is out of order');
+ok($node->poll_query_until('postgres', "SELECT state = 'done' FROM taskq.workflows WHERE workflow_id = $many"), 'they fire when the transaction has ended');
+is($sql->('SELECT * FROM taskq_check()'), '', 'nothing is wrong');
 
 $open->quit;
 $node->stop;

@@ -1,10 +1,9 @@
 # Sixteen clients, a queue that may run five tasks and a worker that may run
-# three.  Claims and their ends are committed, rolled back, rolled back to
-# savepoints, prepared; clients and connections are killed, once the server
-# with them, and all shared memory is lost again and again.  Judged from what
-# the clients wrote down: never more claims at once than allowed were surely
-# held, and at the end as many as allowed can be made.
-# LONG=1: half a minute
+# three. Claims and their ends are committed, rolled back, rolled back to
+# savepoints, prepared; clients and connections are killed, once the server with
+# them, and all shared memory is lost again and again. What the clients wrote
+# down shows: never were more claims held at the same time than allowed, and at
+# the end as many as allowed can be made. LONG=1: half a minute
 # expect-log: terminated by signal 9
 use strict;
 use warnings;
@@ -46,13 +45,14 @@ SQL
 my $clients = start_limit_clients($node, 'max', $CLIENTS, $seed);
 my %done = map { $_ => 0 } qw(wipes crashes terminated killed);
 
-# What an administrator does; a server that is just going away is no matter.
+# What an administrator does; errors of a server that is just shutting down do
+# not count.
 my $try = sub {
 	my $answer = eval { $sql->(shift) };
 	return $answer // '';
 };
 my $begin = time;
-# all that is planned, also where the machine is slow
+# everything that is planned, also where the machine is slow
 while ((my $at = (time - $begin) / $SECONDS) < 3)
 {
 	last if $at >= 1 && $done{wipes} >= $WIPES && $done{crashes} >= $CRASHES;
@@ -80,12 +80,12 @@ while ((my $at = (time - $begin) / $SECONDS) < 3)
 	}
 	within(0.25, sub { 0 });
 }
-# enough to be judged, also where the machine is slow
+# enough to count, also where the machine is slow
 within(60, sub { (grep { /^B / } said($clients)) >= $LEAST });
 end_clients($clients);
 my $seconds = time - $begin;
 
-# --- what they wrote down
+# --- what the clients wrote down
 my (@lines, %claim, %of_gid, %errors, @early);
 push @lines, said($clients);
 for (@lines)
@@ -101,7 +101,7 @@ for (@lines)
 	}
 	elsif ($word[0] eq 'I')
 	{
-		# a token may be given again after a roll-back
+		# a token may be given out again after a rollback
 		my $key = join ' ', @word[ 2 .. 4 ];
 		$claim{"I $key"} = { kind => $word[1], from => $word[4], to => $word[5] };
 	}
@@ -155,19 +155,19 @@ for my $what (sort keys %MAX)
 		$now += $end->[1];
 		$most = $now if $now > $most;
 	}
-	is($most, $MAX{$what}, "$what: as many at once as allowed, and never more");
+	is($most, $MAX{$what}, "$what: as many at the same time as allowed, and never more");
 }
-is("@early", '', 'nobody lost a claim before its lease had ended');
+is("@early", '', 'no client lost a claim before its lease had expired');
 is(join(' ', grep { !/^(57P0[123]|08006|42704|55000)$/ } sort keys %errors), '', 'no unexpected errors');
 
-# --- at the end all of it can be used
+# --- at the end all of the limit is available
 ok(within(20, sub {
 	my $left = $sql->('SELECT gid FROM pg_prepared_xacts');
 	$sql->("ROLLBACK PREPARED '$_'") for split /\n/, $left;
 	return $sql->("SELECT sum(running) FROM taskq.queues WHERE queue IN ('q', 'v')") eq '0';
 }), 'nothing is left behind');
 
-# Wherever it is rolled back, a claim gives back what it had reserved.
+# Wherever it is rolled back, a claim returns what it has reserved.
 sub fill
 {
 	my ($name) = @_;
@@ -197,7 +197,7 @@ SELECT taskq_claim('q', 'a', lease => '1 h');
 ROLLBACK;
 SQL
 }
-fill('after roll-backs');
+fill('after rollbacks');
 sound($node, crashes => $done{crashes});
 amcheck($node);
 $node->stop('fast');

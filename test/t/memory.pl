@@ -1,6 +1,6 @@
-# What stands in memory only: heartbeats write nothing; taskq_check finds
-# what memory and tables disagree about; and a queue that is being dropped
-# stops nobody else for long.
+# What is kept in memory only: heartbeats write nothing; taskq_check reports
+# where memory and tables differ; and a queue that is being dropped blocks no
+# other session for long.
 use strict;
 use warnings;
 use FindBin;
@@ -27,7 +27,7 @@ SELECT state FROM taskq_heartbeat('w') \g /dev/null
 SELECT pg_current_xact_id_if_assigned() IS NULL;
 COMMIT;
 SQL
-# the server itself writes a word of WAL now and then: not every time
+# the server itself sometimes writes a little WAL: not every time
 ok( within(
 		30,
 		sub {
@@ -39,32 +39,32 @@ SQL
 		}),
 	'1,000 heartbeats write no WAL');
 
-# --- a task that runs behind the back of memory
+# --- a task that starts to run without memory knowing it
 $sql->("SELECT taskq_submit('q')");
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '1|0', 'a task waits');
-is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
+is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'nothing is wrong');
 $sql->("UPDATE taskq.task SET state = 3, token = 1, attempt = 1, claimed_at = now(), lease_until = now() + interval '1 h'");
 is($sql->('SELECT problem, detail FROM taskq_check() ORDER BY 1, 2'), join("\n",
 		'number of live tasks is wrong|queue 1, pending: 1 in memory, 0 rows',
 		'number of live tasks is wrong|queue 1, running: 0 in memory, 1 rows',
-		'running task is not in the registry|task 1'),
-	'taskq_check tells what memory does not know');
+		'running task has no entry in shared memory|task 1'),
+	'taskq_check reports what memory does not know');
 $sql->('SELECT taskq.debug_wipe()');
 ok(within(20, sub { $sql->('SELECT entries, complete FROM taskq.debug_registry()') eq '1|t' }),
-	'what is lost is read from the rows again');
-is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|1', 'the numbers, too');
-is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
+	'lost memory is filled from the rows');
+is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|1', 'the counters, too');
+is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'nothing is wrong then');
 
-# --- what is known of an extension that was dropped is not of the next one
+# --- memory of a dropped extension does not belong to the next one
 $sql->("SELECT taskq_cancel(1, force => true); SELECT taskq_submit_many('q', ARRAY['1', '2']::jsonb[])");
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '2|0', 'tasks wait');
 $sql->('DROP EXTENSION taskq; CREATE EXTENSION taskq');
-ok(within(20, sub { worker_pid($node) ne '' }), 'the extension is made again');
+ok(within(20, sub { worker_pid($node) ne '' }), 'the extension is created again');
 $sql->("SELECT taskq_create_queue('q')");
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|0', 'its queue of the same number is empty');
-is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'and all is sound');
+is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'nothing is wrong then');
 
-# --- drop_queue waits for a submit in flight; others go on
+# --- drop_queue waits for a submit in progress; other sessions continue
 $sql->("SELECT taskq_create_queue('drop'); SELECT taskq_create_queue('busy')");
 $sql->('CREATE TABLE slowest (ms double precision)');
 my $open = $node->background_psql('postgres');
@@ -104,12 +104,12 @@ timely(200, 'ms of the slowest other call while drop_queue waited', sub {
 	within(20, $is_dropping) or return 'Inf';
 	$sql->('TRUNCATE slowest');
 	$sql->($others);
-	# on a slow machine it may have given up meanwhile
+	# on a slow machine it may have given up in the meantime
 	return $is_dropping->() ? $sql->('SELECT round(ms) FROM slowest') : 'Inf';
 });
 $open->query_safe('COMMIT');
 $open->quit;
-ok(within(20, sub { !$is_dropping->() }), 'it ends');
+ok(within(20, sub { !$is_dropping->() }), 'the submit ends');
 error_of($node, "SELECT taskq_drop_queue('drop', true)");
 is($sql->("SELECT count(*) FROM taskq.queues WHERE queue = 'drop'"), '0', 'then the queue is dropped');
 $drop->quit;

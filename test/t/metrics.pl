@@ -1,6 +1,6 @@
-# Metrics are exact: against clients that commit, roll back and use
-# savepoints; over a clean restart; after a crash they begin at zero and the
-# log says so; what was dropped is gone, and its room is free again.
+# Metrics are exact: with clients that commit, roll back and use savepoints;
+# over a clean restart; after a crash they start at zero and the log says so;
+# metrics of dropped queues are removed, and their room is free again.
 # expect-log: was terminated by signal 9
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ SQL
 };
 my $metric = sub { $sql->("SELECT value FROM taskq.metrics WHERE name = '$_[0]'") };
 
-# --- eight clients: what they tell of what has committed is what is counted
+# --- eight clients: what they report as committed is what is counted
 $sql->('SELECT taskq_create_queue(q, \'{"retry": "fixed", "retry_base": "0 s", "max_attempts": -1}\') FROM unnest(ARRAY[\'a\', \'b\']) q');
 $sql->(<<'SQL');
 CREATE TABLE told (what text);
@@ -42,7 +42,7 @@ BEGIN
         BEGIN
             SELECT * INTO task FROM taskq_claim((ARRAY['a', 'b'])[1 + i % 2]);
             IF FOUND THEN
-                -- said in the savepoint: gone with it
+                -- reported in the savepoint: rolled back with it
                 INSERT INTO told VALUES ('claimed ' || task.queue);
                 ending := (ARRAY['completed', 'failed', 'released'])[1 + floor(random() * 3)::int];
                 CASE ending
@@ -73,7 +73,7 @@ ok(within(120, sub { $sql->('SELECT count(*) > 3000 FROM told') eq 't' }), 'clie
 end_clients($clients);
 my %errors = errors_of($clients);
 delete $errors{'40P01'};
-is(join(' ', %errors), '', 'without errors');
+is(join(' ', %errors), '', 'the clients meet no error');
 my $wanted = $sql->(<<'SQL');
 SELECT split_part(what, ' ', 2), split_part(what, ' ', 1), count(*) FROM told
  GROUP BY 1, 2 ORDER BY 1, 2
@@ -84,9 +84,9 @@ SELECT queue, CASE WHEN labels ->> 'reason' = 'released' THEN 'released' ELSE sp
  WHERE queue IN ('a', 'b') AND (name IN ('tasks.submitted', 'tasks.claimed', 'tasks.completed', 'tasks.failed') OR labels ->> 'reason' = 'released')
  ORDER BY 1, 2
 SQL
-is($got, $wanted, 'what was committed was counted, and nothing else');
+is($got, $wanted, 'exactly what was committed was counted');
 note $got;
-is($sql->(<<'SQL'), '', 'histograms have as many');
+is($sql->(<<'SQL'), '', 'histograms have the same counts');
 SELECT m.queue, m.name, m.count, c.value FROM taskq.metrics m
   JOIN LATERAL (SELECT sum(n.value) AS value FROM taskq.metrics n WHERE n.queue = m.queue
                    AND n.name = ANY (CASE m.name WHEN 'tasks.queue.wait' THEN ARRAY['tasks.claimed']
@@ -114,22 +114,22 @@ $$;
 COMMIT;
 SQL
 is($counted->('many'), 'tasks.claimed 3000, tasks.completed 3000, tasks.end_to_end.duration 3000, tasks.execution.duration 3000, '
-	  . 'tasks.queue.wait 3000, tasks.submitted 3000', 'thousands of savepoints that are released');
+	  . 'tasks.queue.wait 3000, tasks.submitted 3000', 'thousands of savepoints that are released are counted');
 
-# --- prepared transactions are not counted, and the next one is
+# --- prepared transactions are not counted, and the next transaction is
 $sql->("BEGIN; SELECT taskq_submit('many'); PREPARE TRANSACTION 'p'");
 $sql->("COMMIT PREPARED 'p'");
 like($counted->('many'), qr/tasks.submitted 3000$/, 'a prepared transaction is not counted');
 $sql->("BEGIN; SELECT taskq_submit('many'); PREPARE TRANSACTION 'p'; SELECT taskq_submit('many')");
-like($counted->('many'), qr/tasks.submitted 3001$/, 'what the session does next is');
+like($counted->('many'), qr/tasks.submitted 3001$/, 'the next transaction of the session is');
 $sql->("ROLLBACK PREPARED 'p'");
 
-# --- a clean restart keeps all, of every database
+# --- a clean restart keeps the metrics of every database
 $sql->('CREATE DATABASE second');
 $node->safe_psql('second', 'CREATE EXTENSION taskq');
 $node->safe_psql('second', "SELECT taskq_submit('a')");
 is($counted->('a') =~ /submitted (\d+)/ && $1 > 1, 1, 'one database');
-is($node->safe_psql('second', "SELECT value FROM taskq.metrics WHERE name = 'tasks.submitted'"), '1', 'does not count for the other');
+is($node->safe_psql('second', "SELECT value FROM taskq.metrics WHERE name = 'tasks.submitted'"), '1', 'it does not count for the other database');
 my $all = "SELECT * FROM taskq.metrics WHERE kind <> 'gauge' ORDER BY name, queue, labels";
 my $before = $sql->($all);
 for my $mode ('fast', 'smart')
@@ -142,8 +142,8 @@ for my $mode ('fast', 'smart')
 	ok(!-e $file, 'the file is gone');
 }
 $sql->("SELECT taskq_submit('many')");
-like($counted->('many'), qr/tasks.submitted 3002$/, 'and they go on');
-unlike(slurp_file($node->logfile), qr/metrics begin at zero(?:.|\n)*metrics begin at zero/, 'they began at zero only once');
+like($counted->('many'), qr/tasks.submitted 3002$/, 'they continue to count');
+unlike(slurp_file($node->logfile), qr/metrics start at zero(?:.|\n)*metrics start at zero/, 'they started at zero only once');
 
 # --- what is in memory at the very end of a shutdown is kept
 my $held = $node->background_psql('postgres');
@@ -158,7 +158,8 @@ $node->stop('fast', fail_ok => 1);
 $node->start;
 like($counted->('many'), qr/tasks.submitted 3003$/, 'a commit after the request is counted');
 
-# --- a crash, and a server that is killed: zero, and said so
+# --- a crash, and a server that is killed: the metrics start at zero, and the
+# log says so
 my $since = $sql->("SELECT DISTINCT since FROM taskq.metrics WHERE kind <> 'gauge'");
 $offset = -s $node->logfile;
 my $victim = $node->background_psql('postgres', on_error_stop => 0);
@@ -166,16 +167,16 @@ my $pid = $victim->query('SELECT pg_backend_pid()');
 kill 'KILL', $pid;
 eval { $victim->quit };
 ok(recovered($node, 1, 60), 'the server comes back from a crash');
-like(slurp_file($node->logfile, $offset), qr/taskq: metrics begin at zero/, 'which says that metrics begin at zero');
-is($counted->('many'), '', 'and so they do');
-is($sql->("SELECT count(*) > 0 AND bool_and(since > '$since') FROM taskq.metrics WHERE kind <> 'gauge'"), 't', 'since then');
+like(slurp_file($node->logfile, $offset), qr/taskq: metrics start at zero/, 'the log says that metrics start at zero');
+is($counted->('many'), '', 'the metrics are zero');
+is($sql->("SELECT count(*) > 0 AND bool_and(since > '$since') FROM taskq.metrics WHERE kind <> 'gauge'"), 't', 'the metrics show the time since then');
 $sql->("SELECT taskq_submit('many')");
 $offset = -s $node->logfile;
 $node->stop('immediate');
 ok(!-e $file, 'an immediate stop leaves no file');
 $node->start;
-is($counted->('many'), '', 'and zero');
-like(slurp_file($node->logfile, $offset), qr/taskq: metrics begin at zero/, 'said so, too');
+is($counted->('many'), '', 'the metrics are zero');
+like(slurp_file($node->logfile, $offset), qr/taskq: metrics start at zero/, 'the log says so, too');
 
 # --- a file that is damaged, or of another version
 $sql->("SELECT taskq_submit('many')");
@@ -190,11 +191,11 @@ for my $damage (sub { $_[0] =~ s/(.)(.{20})$/chr(ord($1) ^ 1) . $2/se }, sub { s
 	close $out;
 	$offset = -s $node->logfile;
 	$node->start;
-	like(slurp_file($node->logfile, $offset), qr/metrics begin at zero(?:.|\n)*damaged/, 'a damaged file is not believed');
-	is($counted->('many'), '', 'all is zero');
+	like(slurp_file($node->logfile, $offset), qr/metrics start at zero(?:.|\n)*damaged/, 'a damaged file is ignored');
+	is($counted->('many'), '', 'all metrics are zero');
 }
 
-# --- dropped queues leave nothing, and room for others
+# --- dropped queues leave nothing, and make room for others
 $sql->("SELECT taskq_create_queue('keep')");
 $sql->("SELECT taskq_submit('keep')");
 for my $i (1 .. 30)
@@ -203,24 +204,24 @@ for my $i (1 .. 30)
 	is($counted->('drop'), 'tasks.submitted 1', 'a queue of that name begins at 0') if $i == 1 || $i == 30;
 	$sql->("SELECT taskq_drop_queue('drop', true)");
 }
-is($metric->('metrics.not_counted'), '0', 'all was counted');
+is($metric->('metrics.not_counted'), '0', 'everything was counted');
 $sql->("SELECT taskq_submit('room ' || i) FROM generate_series(1, 20) i");
-cmp_ok($metric->('metrics.not_counted'), '>=', 4, 'with too many queues some are not, and that is said');
-is($counted->('keep'), 'tasks.submitted 1', 'those that were there stay');
+cmp_ok($metric->('metrics.not_counted'), '>=', 4, 'with too many queues some are not counted, and that is reported');
+is($counted->('keep'), 'tasks.submitted 1', 'earlier queues keep their metrics');
 $sql->("SELECT taskq_drop_queue('room ' || i, true) FROM generate_series(1, 20) i");
 $sql->("SELECT taskq_submit('drop')");
-is($counted->('drop'), 'tasks.submitted 1', 'with room again');
+is($counted->('drop'), 'tasks.submitted 1', 'with room again all are counted');
 
-# --- what is counted late is not that of a dropped extension
+# --- what is counted late is not counted for a dropped extension
 $sql->('DROP EXTENSION taskq CASCADE; CREATE EXTENSION taskq');
-ok(within(60, sub { worker_pid($node) ne '' }), 'the extension is made again');
+ok(within(60, sub { worker_pid($node) ne '' }), 'the extension is created again');
 $sql->("SELECT taskq_create_queue('a')");
-is($counted->('a'), '', 'its first queue begins at 0');
-is($node->safe_psql('second', "SELECT value FROM taskq.metrics WHERE name = 'tasks.submitted'"), '0', 'another database has its own');
+is($counted->('a'), '', 'its first queue starts at 0');
+is($node->safe_psql('second', "SELECT value FROM taskq.metrics WHERE name = 'tasks.submitted'"), '0', 'another database has its own metrics');
 $sql->("SELECT taskq_submit('a')");
-is($counted->('a'), 'tasks.submitted 1', 'and counts');
+is($counted->('a'), 'tasks.submitted 1', 'the new extension counts');
 $sql->('SELECT taskq.debug_wipe()');
-is($counted->('a'), '', 'memory that is lost takes them along');
+is($counted->('a'), '', 'lost memory loses the metrics');
 
 # --- a leaf of the archive that is truncated
 $sql->("SELECT count(*) FROM taskq_submit_many('a', array_fill('1'::jsonb, ARRAY[5]))");
@@ -232,17 +233,17 @@ ok( within(120, sub {
 		$sql->('SELECT count(*) FROM taskq_run_reapers()');
 		$counted->('a') =~ /tasks.cleaned 4,/;
 	}), 'tasks of truncated leaves are counted as cleaned');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE state IN ('done', 'filtered')"), '0', 'and are gone');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE state IN ('done', 'filtered')"), '0', 'they are removed');
 sound($node, crashes => 1);
 $node->stop('fast');
 
-# --- without preloading there are gauges alone
+# --- without preloading there are only gauges
 my $plain = PostgreSQL::Test::Cluster->new('plain');
 $plain->init;
 $plain->start;
 $plain->safe_psql('postgres', 'CREATE EXTENSION taskq');
 $plain->safe_psql('postgres', "SELECT taskq_submit('a')");
 is($plain->safe_psql('postgres', "SELECT string_agg(DISTINCT kind, ' ') FROM taskq.metrics"), 'gauge', 'without preloading nothing is counted');
-is($plain->safe_psql('postgres', "SELECT value FROM taskq.metrics WHERE queue = 'a' AND labels ->> 'state' = 'pending'"), '1', 'what there is is told');
+is($plain->safe_psql('postgres', "SELECT value FROM taskq.metrics WHERE queue = 'a' AND labels ->> 'state' = 'pending'"), '1', 'what there is is shown');
 $plain->stop('fast');
 done_testing();

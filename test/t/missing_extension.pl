@@ -1,5 +1,5 @@
-# Where the extension is not, or not wholly: dropped and made again under
-# workers, missing in a database, not preloaded, on a standby.
+# Where the extension is missing, or partly missing: dropped and created again
+# under workers, missing in a database, not preloaded, on a standby.
 #
 # One class XX comes from the server itself, before any of our code runs: to
 # analyze or to begin a call it opens the row type that the function returns
@@ -24,7 +24,7 @@ my $node = start_node('places', init => { allows_streaming => 1 }, 'fsync' => 'o
 	'backtrace_functions' => "'relation_open'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-# Errors of class XX in the log, but for the one that is the server's.
+# Errors of class XX in the log, except the server's own one.
 our %row_type;
 
 sub bugs
@@ -68,13 +68,13 @@ for my $round (1 .. 4)
 {
 	$sql->("UPDATE round SET round = $round");
 	ok(within(20, sub { $sql->("SELECT count(*) > 50 FROM effect WHERE round = $round") eq 't' }),
-		"round $round: clients are at work");
+		"round $round: clients are working");
 	my $begin = time;
 	note_row_types();
 	ok(within(20, sub { error_of($node, 'DROP EXTENSION taskq') eq '' }), 'DROP EXTENSION');
-	cmp_ok(time - $begin, '<', 10, 'does not wait long');
+	cmp_ok(time - $begin, '<', 10, 'the drop does not wait long');
 	ok(within(20, sub { my %e = errors_of($clients); ($e{42883} // 0) + ($e{'3F000'} // 0) > $met_before }),
-		'clients meet that nothing is there');
+		'clients get errors that nothing is there');
 	is($sql->("SELECT count(*) FROM pg_namespace WHERE nspname = 'taskq'"), '0', 'nothing is left');
 	is(error_of($node, 'CREATE EXTENSION taskq'), '', 'CREATE EXTENSION');
 	my %e = errors_of($clients);
@@ -82,17 +82,18 @@ for my $round (1 .. 4)
 }
 $sql->('UPDATE round SET round = 5');
 ok(within(20, sub { $sql->('SELECT count(*) > 50 FROM effect WHERE round = 5') eq 't' }),
-	'the same sessions work with the extension made anew');
+	'the same sessions work with the new extension');
 is(error_of($node, 'ALTER EXTENSION taskq UPDATE'), '', 'ALTER EXTENSION UPDATE to the same version');
 end_clients($clients);
 my %met = errors_of($clients);
 note 'errors: ' . join ', ', map { "$_: $met{$_}" } sort keys %met;
-is(join(' ', bugs($node)), '', 'class XX only where the server misses the row type of a function');
+is(join(' ', bugs($node)), '', 'class XX occurs only where the server misses the row type of a function');
 is(join(' ', grep { !/^(42883|42P01|3F000|55000|40P01|XX000)$/ } sort keys %met), '',
 	'clients met only 42883, 42P01, 3F000, 55000, 40P01');
 ok(within(15, sub { worker_pid($node) ne '' }), 'the background worker is there');
 
-# --- calls that come while a transaction is dropping it wait, and then say so
+# --- calls that arrive while a transaction is dropping it wait, and then get an
+# error
 my %late = (
 	'SELECT taskq_submit($$q$$)' => '55000', 'SELECT taskq_heartbeat($$w$$)' => '55000', 'SELECT taskq_get(1)' => '55000',
 	'SELECT taskq_complete(1, 1)' => '55000', 'SELECT * FROM taskq_extend(1, 1)' => '55000', 'SELECT taskq_workflow(1)' => '55000',
@@ -113,7 +114,7 @@ for my $i (0 .. $#late)
 	push @calls, IPC::Run::start([ 'psql', '-XqAt', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr('postgres'), '-c', $late[$i] ],
 		'<', \undef, '>', \$answers[$i], '2>&1');
 }
-ok(within(30, sub { $sql->("SELECT count(*) FROM pg_locks WHERE NOT granted") >= @late }), 'calls wait for a transaction that drops it');
+ok(within(30, sub { $sql->("SELECT count(*) FROM pg_locks WHERE NOT granted") >= @late }), 'calls wait for a transaction that drops the extension');
 $dropper->query_safe('COMMIT');
 $dropper->quit;
 for my $i (0 .. $#late)
@@ -121,18 +122,18 @@ for my $i (0 .. $#late)
 	$calls[$i]->finish;
 	is($answers[$i], "ERROR:  $late{$late[$i]}\n", $late[$i]);
 }
-is(join(' ', bugs($node)), '', 'no frame of the library in what the server says of row types');
+is(join(' ', bugs($node)), '', 'what the server says of row types has no frame of the library');
 is(error_of($node, 'CREATE EXTENSION taskq'), '', 'CREATE EXTENSION');
 
 # --- a database without it
 $sql->('CREATE DATABASE bare');
-ok(within(20, sub { worker_pid($node, 'bare') eq '' }), 'no background worker where the extension is not');
+ok(within(20, sub { worker_pid($node, 'bare') eq '' }), 'without the extension there is no background worker');
 is(error_of($node, 'SELECT taskq_submit()', 'bare'), '42883', 'nothing is there');
 my $begin = time;
 is(error_of($node, 'DROP DATABASE bare'), '', 'DROP DATABASE');
-cmp_ok(time - $begin, '<', 5, 'is not held up');
+cmp_ok(time - $begin, '<', 5, 'a drop there is not delayed');
 
-# --- read-only transactions and a standby: looking works, nothing else does
+# --- read-only transactions and a standby: reading works, nothing else does
 my $id = $sql->("SELECT taskq_submit('held')");
 my $token = $sql->("SELECT token FROM taskq_claim('held', lease => '1 h')");
 $sql->("SELECT taskq_register('w')");
@@ -169,7 +170,7 @@ for my $call (@writers, "taskq_heartbeat('w')", "taskq_progress($id, $token, 0.5
 
 	if ($call =~ /heartbeat|progress/)
 	{
-		unlike($code, qr/^(XX|exit)/, "standby: $call ends cleanly ($code)");
+		unlike($code, qr/^(XX|exit)/, "standby: $call fails with a clear error ($code)");
 	}
 	else
 	{
@@ -182,19 +183,18 @@ for my $look (@readers)
 }
 is($standby->safe_psql('postgres', "SELECT state FROM taskq_get($id)"), 'running', 'a standby shows the running task');
 is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'taskq%'"), '0',
-	'nothing of the background runs there');
-unlike(slurp_file($standby->logfile), qr/\] XX\w{3} |PANIC|terminated by signal|taskq worker|taskq launcher/, 'its log is quiet');
+	'no background process runs there');
+unlike(slurp_file($standby->logfile), qr/\] XX\w{3} |PANIC|terminated by signal|taskq worker|taskq launcher/, 'its log has no errors');
 $standby->stop('fast');
-is($sql->("SELECT state FROM taskq_get($id)"), 'running', 'none of that has changed anything');
+is($sql->("SELECT state FROM taskq_get($id)"), 'running', 'none of the calls has changed anything');
 
 sound($node, bugs => \&bugs);
 
-# --- not preloaded: all that tables can do works as ever (unloaded has
-# the rest)
+# --- not preloaded: everything that tables can do works (unloaded has the rest)
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
 is($sql->("SELECT taskq_complete($id, $token); SELECT state FROM taskq_get($id)"), "\ndone",
-	'a token from before is good');
+	'a token from before is valid');
 my ($c_id, $c_token) = split /\|/, $sql->(<<'SQL');
 SELECT taskq_create_queue('alone', '{"retry": "fixed", "retry_base": "0 s"}') \g /dev/null
 SELECT taskq_submit('alone', '{"n": 1}') \g /dev/null
@@ -203,7 +203,7 @@ SQL
 is($sql->("SELECT taskq_fail($c_id, $c_token, 'x')"), 'pending', 'submit, claim and fail work');
 (undef, $c_token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('alone')");
 is($sql->("SELECT taskq_checkpoint($c_id, $c_token, '7') \\g /dev/null\nSELECT taskq_release($c_id, $c_token) \\g /dev/null\n"
-		  . "SELECT attempt, checkpoint FROM taskq_claim('alone')"), '2|7', 'checkpoint and release');
+		  . "SELECT attempt, checkpoint FROM taskq_claim('alone')"), '2|7', 'checkpoint and release work');
 $c_token = $sql->("SELECT token FROM taskq_get($c_id)");
 is($sql->("SELECT taskq_complete($c_id, $c_token) \\g /dev/null\nSELECT state FROM taskq_get($c_id)"), 'done', 'complete');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'taskq_check');

@@ -1,5 +1,6 @@
-# Where there is no worker, and why: no free slot, no free place, a standby,
-# a binary upgrade, a library that is not preloaded.
+# Where there is no background worker, and why: no free slot, no free entry of
+# the worker directory, a standby, a binary upgrade, a library that is not
+# preloaded.
 use strict;
 use warnings;
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }
@@ -33,18 +34,18 @@ my $one = awaits_worker($node, 'one', 0, 15, 'the first gets the slot');
 my $position = -s $node->logfile;
 $node->safe_psql('two', 'CREATE EXTENSION taskq');
 my $found = $node->wait_for_log(
-	qr/no background worker slot is free for database "two"/, $position);
+	qr/could not start background worker for database "two": no free slot/, $position);
 ok($found, 'the log says that the second gets none');
-like(log_since($node, $position), qr/HINT:  Increase max_worker_processes/,
-	'and what to do');
-is($node->safe_psql('postgres', $workers), 'one', 'it has none');
-is(worker($node, 'one'), $one, 'the first keeps its own');
+like(log_since($node, $position), qr/HINT:  Increase "max_worker_processes"/,
+	'the log says what to do');
+is($node->safe_psql('postgres', $workers), 'one', 'the second database has no worker');
+is(worker($node, 'one'), $one, 'the first database keeps its worker');
 $node->safe_psql('one', 'DROP EXTENSION taskq');
-awaits_worker($node, 'two', 0, 15, 'a slot gets free: it has one');
-is(() = log_since($node, $position) =~ /no background worker slot/g,
+awaits_worker($node, 'two', 0, 15, 'a slot becomes free: the second database gets a worker');
+is(() = log_since($node, $position) =~ /could not start background worker/g,
 	1, 'the log said so once');
 
-# places
+# entries of the worker directory
 
 $node->append_conf('postgresql.conf', <<'CONF');
 max_worker_processes = 8
@@ -55,7 +56,7 @@ $position = -s $node->logfile;
 $node->restart;
 ok( $node->wait_for_log(
 		qr/more than 1 databases have the extension/, $position),
-	'the log says that one database has no place');
+	'the log says that one database has no entry');
 ok( $node->poll_query_until('postgres',
 		"SELECT count(*) = 1 FROM pg_stat_activity"
 		  . " WHERE backend_type = 'taskq worker' AND state = 'idle'"),
@@ -63,13 +64,13 @@ ok( $node->poll_query_until('postgres',
 my $placed = $node->safe_psql('postgres', $workers);
 my $refused = $placed eq 'one' ? 'two' : 'one';
 $node->safe_psql($placed, 'DROP EXTENSION taskq');
-awaits_worker($node, $refused, 0, 15, 'a place gets free: it has one');
+awaits_worker($node, $refused, 0, 15, 'an entry becomes free: the database gets a worker');
 is(() = log_since($node, $position) =~ /more than 1 databases/g,
 	1, 'the log said so once');
 $node->adjust_conf('postgresql.conf', 'taskq.max_databases', '64');
 $node->safe_psql($placed, 'CREATE EXTENSION taskq');
 $node->restart;
-awaits_worker($node, $_, 0, 15, "with places for all: a worker in $_")
+awaits_worker($node, $_, 0, 15, "with entries for all: a worker in $_")
   for qw(one two);
 
 # a standby
@@ -86,13 +87,13 @@ is($standby->safe_psql('postgres', $launchers) . '/'
 	'0/', 'a standby has no launcher and no worker');
 my ($code, $out, $err) = $standby->psql('postgres', 'DROP DATABASE one');
 like($err, qr/read-only transaction|during recovery/,
-	'commands on databases fail as ever');
+	'commands on databases fail as usual');
 $node->stop('fast');
 $standby->promote;
 awaits_worker($standby, $_, 0, 10, "after promotion: a worker in $_")
   for qw(one two later);
 unlike(slurp_file($standby->logfile), qr/ERROR: .*taskq|CONTEXT:  taskq|PANIC/,
-	'all that without complaints');
+	'nothing else is logged');
 $standby->stop('fast');
 
 # a binary upgrade
@@ -127,7 +128,7 @@ $node->safe_psql('postgres',
 	"LOAD 'taskq'; CREATE EXTENSION taskq; DROP EXTENSION taskq");
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_extension'
 	  . " WHERE extname = 'taskq'"),
-	'0', 'the library can be loaded, the extension made and dropped');
+	'0', 'the library can be loaded, the extension created and dropped');
 unlike(log_since($node, $position), qr/PANIC|terminated by signal|XX000/,
 	'nothing crashed');
 $node->stop('fast');

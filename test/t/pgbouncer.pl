@@ -1,6 +1,6 @@
-# pgbouncer in transaction mode, which lets every transaction run on another
+# pgbouncer in transaction mode, which may run every transaction on another
 # connection and resets it afterwards: no call needs anything of its session.
-# Workers go on when the pooler is killed.
+# Workers continue when the pooler is killed.
 use strict;
 use warnings;
 use FindBin;
@@ -41,7 +41,7 @@ server_round_robin = 1
 admin_users = $user
 INI
 
-# Everything that is started ends with this test.
+# Every process that is started ends with this test.
 sub start_process
 {
 	my ($name, @command) = @_;
@@ -83,7 +83,7 @@ END
 
 my $connstr = "host=$dir port=$port dbname=postgres user=$user";
 
-# pooled(SCRIPT): what one psql prints that is connected to the pooler
+# pooled(SCRIPT): what a psql prints that is connected to the pooler
 sub pooled
 {
 	my ($script) = @_;
@@ -108,8 +108,8 @@ sub open_both
 	return @pids;
 }
 
-# call_all(CALLS...): one by one, each a transaction of its own that shows
-# where it was made; the answers.
+# call_all(CALLS...): one by one, each in a transaction of its own that shows on
+# which connection it ran; the answers.
 my @at;
 
 sub call_all
@@ -126,7 +126,7 @@ sub call_all
 	return @answers;
 }
 
-# The same, and the answers are as they should be.
+# The same, and compare the answers.
 sub make
 {
 	my @answers = call_all(@_);
@@ -135,7 +135,7 @@ sub make
 	return;
 }
 
-# How often one connection came after the other
+# How often one connection followed the other
 sub changes { return scalar grep { $at[$_] ne $at[ $_ - 1 ] } 1 .. $#at }
 
 ok(start_pooler(), 'the pooler is there');
@@ -162,7 +162,7 @@ my @calls = (
 	[ suspend => q{(SELECT count(*) FROM (SELECT taskq_suspend(5, 1)) AS x)}, '1' ],
 	[ filter => q{(SELECT count(*) FROM (SELECT taskq_filter(6, 1)) AS x)}, '1' ],
 	[ cancel => q{taskq_cancel(7)}, 'requested' ],
-	[ 'heartbeat tells it' => q{(SELECT h.cancel FROM taskq_heartbeat('w') AS h)}, '{7}' ],
+	[ 'heartbeat reports it' => q{(SELECT h.cancel FROM taskq_heartbeat('w') AS h)}, '{7}' ],
 );
 my @later = (
 	[ 'extend many' => q{(SELECT string_agg(x.ok::text || x.cancel, ',') FROM taskq_extend_many('{7,8}', '{1,1}') AS x)},
@@ -174,23 +174,23 @@ my @later = (
 		'done,dead,suspended,filtered,running' ],
 	[ 'stale token' => q{taskq_fail(1, 1, 'late')}, 'TQ001' ],
 	[ drain => q{(SELECT count(*) FROM (SELECT taskq_drain('w')) AS x)}, '1' ],
-	[ 'heartbeat tells that' => q{(SELECT h.drain FROM taskq_heartbeat('w') AS h)}, 't' ],
-	[ 'and the claim knows' => q{(SELECT count(*) FROM taskq_claim('a', 'w'))}, '0' ],
+	[ 'heartbeat reports that' => q{(SELECT h.drain FROM taskq_heartbeat('w') AS h)}, 't' ],
+	[ 'the claim gets that, too' => q{(SELECT count(*) FROM taskq_claim('a', 'w'))}, '0' ],
 	[ deregister => q{taskq_deregister('w')}, '3' ],
 	[ 'no such worker' => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'TQ007' ]);
 make(@calls);
 my @heartbeats = map { [ "heartbeat $_" => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'active' ] } 1 .. 40;
 make(@heartbeats);
-# a busy machine may have one connection wait long for its reset
+# a busy machine may delay the reset of one connection for long
 ok(within(30, sub { changes() > 5 || do { call_all(@heartbeats); 0 } }), 'the calls went from one connection to the other');
 make(@later);
 my %seen = map { $_ => 1 } @at;
-is_deeply([ sort keys %seen ], [ sort @both ], 'they were made on both');
+is_deeply([ sort keys %seen ], [ sort @both ], 'the calls used both');
 
-# What does not work there, as doc/languages.md says
+# What does not work, as doc/operate/pooling.md says
 is(pooled("PREPARE p AS SELECT 1;\nEXECUTE p;\n\\echo :SQLSTATE\n") =~ /^(\w{5})$/m ? $1 : '', '26000',
 	'a prepared statement is not there in the next transaction');
-is(pooled("BEGIN;\nPREPARE p AS SELECT 'here';\nEXECUTE p;\nCOMMIT;\n"), "here\n", 'but in the same one');
+is(pooled("BEGIN;\nPREPARE p AS SELECT 'here';\nEXECUTE p;\nCOMMIT;\n"), "here\n", 'it is there in the same transaction');
 
 # Workers on few connections; the pooler is killed twice
 $sql->(slurp_file("$FindBin::Bin/../../examples/done_work.sql"));
@@ -202,23 +202,24 @@ my $program = build_c('worker', "-I$ENV{TASKQ_INCLUDE}", "-L$ENV{TASKQ_LIB}", '-
 $pid{$_} = start_process("w$_", $program, 'work', "w$_") for 1 .. $WORKERS;
 for my $part (1, 2)
 {
-	ok(within(60, sub { $sql->('SELECT count(*) FROM done_work') >= $part * $TASKS / 4 }), 'they work');
-	is($sql->("SELECT count(DISTINCT worker) > 2 FROM done_work"), 't', 'more of them than there are connections');
-	# one of ours may just be ending; the pooler keeps what it has
+	ok(within(60, sub { $sql->('SELECT count(*) FROM done_work') >= $part * $TASKS / 4 }), 'the workers process tasks');
+	is($sql->("SELECT count(DISTINCT worker) > 2 FROM done_work"), 't', 'there are more workers than connections');
+	# one of the test's sessions may just be ending; the pooler keeps its
+	# connections
 	ok(within(20, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
-		  . ' AND pid <> pg_backend_pid()') <= 2 }), 'on two connections');
+		  . ' AND pid <> pg_backend_pid()') <= 2 }), 'they use two connections');
 	kill_process($pooler);
-	ok(start_pooler(), 'the pooler was killed, and is back');
+	ok(start_pooler(), 'the pooler was killed, and has started again');
 }
 ok(within(60, sub { $sql->("SELECT pending + running FROM taskq.queues WHERE queue = 'work'") eq '0' }), 'all tasks have ended');
 is($sql->("SELECT t.state, count(*), count(d), bool_and(d.square = d.n * d.n) FROM taskq.tasks t LEFT JOIN done_work d"
-	  . " USING (task_id) WHERE t.queue = 'work' GROUP BY 1"), "done|$TASKS|$TASKS|t", 'each is done with one row');
+	  . " USING (task_id) WHERE t.queue = 'work' GROUP BY 1"), "done|$TASKS|$TASKS|t", 'each task is done with one row');
 kill_process($pooler);
-ok(start_pooler(), 'the pooler was killed once more');
-kill 'TERM', values %pid;    # most have not noticed
+ok(start_pooler(), 'the pooler was killed again');
+kill 'TERM', values %pid;    # most workers have not noticed
 for my $i (1 .. $WORKERS)
 {
-	ok(within(30, sub { waitpid($pid{$i}, POSIX::WNOHANG()) == $pid{$i} }) && $? == 0, 'a worker ends well');
+	ok(within(30, sub { waitpid($pid{$i}, POSIX::WNOHANG()) == $pid{$i} }) && $? == 0, 'a worker ends without an error');
 	delete $pid{$i};
 }
 is($sql->("SELECT count(*) FROM taskq.workers WHERE state <> 'dead'"), '0', 'no worker is left')

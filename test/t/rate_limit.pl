@@ -1,7 +1,7 @@
-# Eight clients press on a queue that hands out 100 tasks a second, for ten
-# seconds; about half of their claims are rolled back.  Judged from what they
-# wrote down: what was claimed and kept is as much as allowed, at no time
-# more, and what is rolled back is given back.
+# Eight clients compete for a queue that hands out 100 tasks a second, for ten
+# seconds; about half of their claims are rolled back. What they wrote down
+# shows: as many claims were kept as allowed, at no time more, and claims that
+# are rolled back are returned to the limit.
 use strict;
 use warnings;
 use FindBin;
@@ -57,7 +57,7 @@ for (said($clients))
 is(join(' ', keys %errors), '', 'no errors');
 is(scalar keys %tasks, scalar @kept, 'no task was handed out twice');
 
-# Surely made within [A, B]: sent after A, answered before B.
+# Certainly made within [A, B]: sent after A, answered before B.
 my @to = sort { $a <=> $b } map { $_->{to} } @kept;
 my $in_ten = grep { $_ <= $began + $SECONDS * 1e9 } @to;
 note sprintf 'figure: %d claims kept in %d s, %d rolled back', $in_ten, $SECONDS, $undone // 0;
@@ -65,7 +65,7 @@ cmp_ok($in_ten, '>=', 900, 'at least 900 claims');
 cmp_ok($in_ten, '<=', 1100, 'at most 1,100 claims');
 cmp_ok($undone, '>=', 100, 'many were rolled back (void otherwise)');
 
-# It begins empty.
+# The bucket is empty in the beginning.
 my $ahead = 0;
 for my $i (0 .. $#to)
 {
@@ -73,10 +73,10 @@ for my $i (0 .. $#to)
 
 	$ahead = max($ahead, $i + 1 - $allowed);
 }
-cmp_ok($ahead, '<=', 0.01, 'the first claims, too, come at the rate');
+cmp_ok($ahead, '<=', 0.01, 'the first claims come at that rate, too');
 
-# Of every window: as many as there are from one claim's beginning to
-# another's end are at most count + count x time.
+# Of every window: the number of claims from one claim's beginning to another's
+# end is at most count + count x time.
 my ($most, $most_over) = (0, -1e9);
 my @from = sort { $a->{from} <=> $b->{from} } @kept;
 for my $i (0 .. $#from)
@@ -93,22 +93,22 @@ for my $i (0 .. $#from)
 	}
 }
 note sprintf 'figure: at most %d claims in a window of 1 s', $most;
-cmp_ok($most, '<=', 2 * $COUNT, 'in no second more than 200');
-cmp_ok($most_over, '<=', 0.01, 'in no time more than 100 and 100 for each second');
+cmp_ok($most, '<=', 2 * $COUNT, 'not more than 200 in any second');
+cmp_ok($most_over, '<=', 0.01, 'never more than 100 and 100 for each second');
 
-# --- what is rolled back later is given back, but not beyond what the time
-# would have given without it
+# --- a claim that is rolled back later is returned, but not beyond what the
+# time would have given without it
 $sql->(<<'SQL');
 SELECT taskq_create_queue('slow', '{"rate_limit": {"count": 5, "per": "250 ms"}}');
 SELECT count(*) FROM taskq_submit_many('slow', array_fill('{}'::jsonb, ARRAY[100]));
 SQL
 my $claim = 'SELECT count(*) FROM taskq_claim(\'slow\', max_tasks => 20, lease => \'1 h\')';
-is($sql->("BEGIN; $claim; ROLLBACK"), '0', 'a bucket begins empty');
+is($sql->("BEGIN; $claim; ROLLBACK"), '0', 'a bucket is empty in the beginning');
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN');
 my $got = 0;
-ok(within(20, sub { ($got += $holder->query_safe($claim)) >= 5 }), 'a transaction takes what comes');
-# in the meantime the bucket fills
+ok(within(20, sub { ($got += $holder->query_safe($claim)) >= 5 }), 'a transaction takes what there is');
+# in the meantime the bucket fills up
 within(0.5, sub { 0 });
 my $other = $node->background_psql('postgres');
 $other->query_safe('BEGIN');
@@ -118,7 +118,7 @@ cmp_ok($second, '>=', 5, 'it is full again');
 $holder->query_safe('ROLLBACK');
 my $third = $other->query_safe($claim);
 my $allowed = 5 + 20 * (time - $begin);
-cmp_ok($second + $third, '<=', $allowed, 'what was rolled back does not come on top of a full one');
+cmp_ok($second + $third, '<=', $allowed, 'claims that are rolled back are not added to a full bucket');
 $other->query_safe('COMMIT');
 $holder->quit;
 $other->quit;

@@ -1,8 +1,8 @@
-# Sessions that outlive the extension: after DROP EXTENSION and CREATE EXTENSION,
-# apart or in one transaction, by the session itself or by another one, what
-# the session remembers of the former extension is not taken for the new one's,
-# nor is what the transaction itself did before.  The same after rows are loaded
-# past the session, and with a library that is not preloaded.
+# Sessions that outlive the extension: after DROP EXTENSION and CREATE
+# EXTENSION, apart or in one transaction, by the session itself or by another
+# one, what the session has cached of the former extension, or has done in the
+# same transaction before, is not used for the new one. The same after rows are
+# loaded past the session, and with a library that is not preloaded.
 use strict;
 use warnings;
 use FindBin;
@@ -18,7 +18,7 @@ my $made = 0;
 
 $node->safe_psql('postgres', 'CREATE ROLE alice; CREATE ROLE bob; GRANT CREATE ON DATABASE postgres TO alice; DROP EXTENSION taskq');
 
-# Each way replaces the extension; the session is in the middle of its life.
+# Each way replaces the extension while the session is in use.
 my $apart = 'DROP EXTENSION taskq; CREATE EXTENSION taskq';
 my @ways = (
 	[ 'by itself', sub { $session->query_safe($apart) } ],
@@ -26,7 +26,7 @@ my @ways = (
 	[ 'by another session', sub { $node->safe_psql($name, $apart) } ],
 	[ 'by another session in one transaction', sub { $node->safe_psql($name, "BEGIN; $apart; COMMIT") } ],
 	[ 'in a schema that stays', sub { $session->query_safe('DROP EXTENSION taskq; CREATE EXTENSION taskq SCHEMA taskq') } ],
-	[   'after a roll-back',
+	[   'after a rollback',
 		sub {
 			$session->query_safe("BEGIN; $apart; SELECT taskq_create_queue('phantom'); ROLLBACK; SELECT taskq_submit('other'); $apart");
 		} ]);
@@ -45,8 +45,8 @@ for my $server ('preloaded', 'not preloaded')
 	loaded($server);
 }
 
-# lives_on(NAME, REPLACE): a session that has used the extension, and goes on
-# with the next one.
+# lives_on(NAME, REPLACE): a session that has used the extension continues with
+# the next one.
 sub lives_on
 {
 	my ($what, $replace) = @_;
@@ -75,8 +75,8 @@ RESET ROLE;
 SQL
 	$replace->();
 
-	# in another order, so that each number means something else
-	is($say->(<<'SQL'), "1\n2\n3", "$what: numbers begin anew");
+	# in another order, so that each number has another meaning
+	is($say->(<<'SQL'), "1\n2\n3", "$what: numbers start again");
 SELECT taskq_submit('public_first');
 SELECT taskq_submit('keyed_not');
 SELECT taskq_submit('secret', '{"password": "x"}');
@@ -89,16 +89,16 @@ SELECT taskq_define_workflow('{"name": "new", "version": "1", "queue": "new", "s
 SELECT taskq_start_workflow('new');
 SQL
 	is($say->("SELECT string_agg(DISTINCT owner, ',') FROM taskq.queues"), 'postgres', "$what: the owner of queues");
-	is($say->("SELECT string_agg(DISTINCT submitted_by, ',') FROM taskq.tasks"), 'postgres', "$what: who has submitted");
+	is($say->("SELECT string_agg(DISTINCT submitted_by, ',') FROM taskq.tasks"), 'postgres', "$what: the submitters");
 	is($say->('SELECT string_agg(name, \',\' ORDER BY role_id) FROM taskq.role'), 'postgres,bob', "$what: roles by number");
 	is($say->("SELECT string_agg(queue || ':' || step || ':' || state, ',' ORDER BY task_id) FROM taskq.tasks WHERE step IS NOT NULL"),
 		'new:x:pending,new:y:blocked,new:z:blocked', "$what: a workflow has the steps of its own definition");
-	is($say->("SELECT string_agg(step, ',') FROM taskq_claim('new', max_tasks => 10)"), 'x', "$what: and begins");
+	is($say->("SELECT string_agg(step, ',') FROM taskq_claim('new', max_tasks => 10)"), 'x', "$what: the workflow starts");
 
 	is(error_of($node, "SET ROLE bob; SELECT payload FROM taskq_claim('secret')", $name), '42501', "$what: no rights of others");
-	is($node->safe_psql($name, "SET ROLE alice; SELECT count(*) FROM taskq.tasks"), '0', "$what: nor a grant of the former extension");
+	is($node->safe_psql($name, "SET ROLE alice; SELECT count(*) FROM taskq.tasks"), '0', "$what: no grant of the former extension");
 
-	# the key begins at the first task, and one runs at a time
+	# the key starts with the first task, and one runs at a time
 	$say->("SELECT taskq_submit('keyed', key => 'k'), taskq_submit('keyed', key => 'k')");
 	is($say->("SELECT count(*) FROM taskq_claim('keyed', 'label', max_tasks => 5)"), '1', "$what: one task of a key");
 	is($say->("SELECT string_agg(DISTINCT worker, ',') FROM taskq.tasks WHERE queue = 'keyed' AND state = 'running'"),
@@ -108,7 +108,7 @@ SQL
 	{
 		$say->(q{SELECT taskq_create_queue('limited', '{"max_running": 2}')});
 		$say->("SELECT taskq_submit_many('limited', array_fill('{}'::jsonb, ARRAY[5]))");
-		is($say->("SELECT count(*) FROM taskq_claim('limited', max_tasks => 5)"), '2', "$what: a limit counts from nothing");
+		is($say->("SELECT count(*) FROM taskq_claim('limited', max_tasks => 5)"), '2', "$what: a limit counts from zero");
 	}
 	$session->quit;
 	sound($node, database => $name);
@@ -116,8 +116,8 @@ SQL
 	return;
 }
 
-# loaded(NAME): rows of other data come past a session, which goes on when they
-# are activated.
+# loaded(NAME): rows of other data are loaded past a session, which continues
+# when they are activated.
 sub loaded
 {
 	my ($what) = @_;
@@ -146,13 +146,13 @@ COPY taskq.template (template_id, namespace, name, version, definition, defined_
     FROM '$rows.template';
 COMMIT;
 SQL
-	# without preloading nothing tells of a COPY
+	# without preloading a COPY is not noticed
 	is($session->query_safe("SELECT step FROM taskq.tasks WHERE step IS NOT NULL"), 'loaded', "$what: a definition that was loaded")
 	  if $what eq 'preloaded';
 	$node->safe_psql($name, 'SELECT taskq_activate()');
 	$session->query_safe("SELECT taskq_start_workflow('w'), taskq_submit('q')");
 	is($session->query_safe("SELECT string_agg(step, ',' ORDER BY task_id) FROM taskq.tasks WHERE step IS NOT NULL"),
-		'loaded,loaded', "$what: and after the copy is activated");
+		'loaded,loaded', "$what: after the copy is activated");
 	is($session->query_safe("SELECT string_agg(DISTINCT coalesce(submitted_by, '-'), ',') FROM taskq.tasks"),
 		'postgres', "$what: the number of a role that was loaded");
 	$session->quit;
@@ -162,7 +162,7 @@ SQL
 }
 
 # open_in(DATABASE, COMMAND): a new database with the extension, a function that
-# tells the SQLSTATE of a statement, and a session that stays.
+# returns the SQLSTATE of a statement, and a session that stays.
 sub open_in
 {
 	my ($database, $create) = @_;

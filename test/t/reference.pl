@@ -1,9 +1,11 @@
-# doc/reference.md and the extension say the same: signatures, rows, states,
-# reasons, options, settings, rights, errors; none is missing on either side.
+# The pages of doc/reference and the extension agree on signatures, rows,
+# states, reasons, options, settings, rights and errors.  Nothing is missing on
+# either side, and each is defined in one place: a signature, a row of a table,
+# a heading.
 #
-# A signature is read where a line of a block of SQL begins with its name, or
-# in back quotes where RETURNS or OUT follows.  It is made a function of a
-# scratch schema, and so compared as the catalog writes it.
+# A signature is read where a line of a block of SQL begins with its name, or in
+# back quotes where RETURNS or OUT follows. It is created as a function of a
+# scratch schema, and so compared as the catalog prints it.
 use strict;
 use warnings;
 use FindBin;
@@ -12,7 +14,6 @@ use TaskqTest;
 use Test::More;
 
 my $top = "$FindBin::Bin/../..";
-my $page = 'doc/reference.md';
 
 sub content
 {
@@ -22,7 +23,8 @@ sub content
 	return scalar <$in>;
 }
 
-my $text = content("$top/$page");
+my @pages = sort glob "$top/doc/reference/*.md";
+my $text = join "\n", map { content($_) } @pages;
 my $node = start_node('main');
 
 sub rows
@@ -65,6 +67,18 @@ sub section
 	return $part // '';
 }
 
+# once(WHAT, NAMES): no name comes twice
+sub once
+{
+	my ($what, @names) = @_;
+	my %times;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	$times{$_}++ for @names;
+	is(join(' ', grep { $times{$_} > 1 } sort keys %times), '', "each is defined once: $what");
+	return;
+}
+
 # The rows of the table with these words in its head: lists of cells
 sub table
 {
@@ -75,6 +89,11 @@ sub table
 }
 
 sub quoted { return $_[0] =~ /`([^`]+)`/g; }
+
+(my $prose = $text) =~ s/^```.*?^```$//msg;
+once('headings', $prose =~ /^#+ (.*)$/mg);
+# a heading that names functions is where they are defined
+once('functions in headings', map { /\btaskq_\w+/g } $prose =~ /^#+ (.*)$/mg);
 
 # Signatures and rows.
 
@@ -99,7 +118,7 @@ my $name = qr/(?:PROCEDURE\s+)?(?:taskq_\w+|taskq\.\w+)/;
 		my ($kind, $its, $inside, $result) =
 		  /^(PROCEDURE )?(taskq_\w+|taskq\.\w+) ?\((.*?)\)( RETURNS .*)?$/s
 		  or fail("no signature: $_"), next;
-		ok(!exists $said{$its}, "$its: is there once");
+		ok(!exists $said{$its}, "$its: it occurs once");
 		$said{$its} =
 			$its =~ /\./ && !$result && $inside !~ /\b(?:OUT|INOUT) /
 		  ? { row => $inside }
@@ -107,7 +126,7 @@ my $name = qr/(?:PROCEDURE\s+)?(?:taskq_\w+|taskq\.\w+)/;
 	}
 }
 
-# What the page says, made in the schema that is named as the page
+# What the page says, created in the schema that the page names
 $node->safe_psql('postgres', 'CREATE SCHEMA reference');
 for my $its (sort keys %said)
 {
@@ -119,8 +138,8 @@ for my $its (sort keys %said)
 	is($err, '', "$its: the signature is SQL") if $rc;
 }
 
-# Public: the functions outside of schema taskq, and what everybody may use
-# in it
+# Public: the functions outside of schema taskq, and those in it that every role
+# may use
 my $functions = <<'SQL';
 SELECT CASE WHEN p.pronamespace = 'taskq'::regnamespace THEN 'taskq.' ELSE '' END || p.proname,
        CASE p.prokind WHEN 'p' THEN 'PROCEDURE ' ELSE '' END
@@ -156,6 +175,8 @@ agree('rows of functions and views, and their columns',
 # Words.
 
 my $states = section('States');
+once('states', map { (quoted($_->[1]))[0] } table($states, 'number'));
+once('reasons', map { quoted($_->[0]) } table($states, 'reason'));
 agree('states', { map { $_->[0] => (quoted($_->[1]))[0] } table($states, 'number') },
 	{ map { @$_ } rows('SELECT n, taskq.state_name(n::smallint) FROM generate_series(0, 99) n'
 			  . ' WHERE taskq.state_name(n::smallint) IS NOT NULL') });
@@ -165,7 +186,7 @@ agree('reasons',
 	{ map { $_->[0] => '' } rows('SELECT taskq.reason_name(n::smallint) FROM generate_series(0, 999) n'
 			  . ' WHERE taskq.reason_name(n::smallint) IS NOT NULL') });
 
-# Options: the names, what each may be and what it is not.
+# Options: their names, which values are valid and which are not.
 
 sub option_names
 {
@@ -181,8 +202,9 @@ my %unbuilt = map { $_ => '' }
   grep { !/^(?:none|false)$/ } quoted($unbuilt // '');
 agree('options of queues', { map { (quoted($_->[0]))[0] => '' } @options },
 	{ option_names(q{SELECT taskq_create_queue('o', '{"bogus": 1}')}) });
+once('options', map { (quoted($_->[0]))[0] } @options);
 my $own = section('Options of a task');
-my ($listed) = $own =~ /^(These hold for this task.*?)(?=, with the values)/ms;
+my ($listed) = $own =~ /^(These hold for this task.*?)(?=,\s+with\s+the\s+values)/ms;
 agree('options of tasks',
 	{ map { $_ => '' } quoted($listed // ''), map { quoted($_->[0]) } table($own, 'option') },
 	{ option_names(q{SELECT taskq_submit(options => '{"bogus": 1}')}) });
@@ -213,7 +235,7 @@ for my $row (@options)
 	my @bad = @good ? '"bogus"' : ();
 
 	push @good, map { json($_) } quoted($plain) if !@good && $plain !~ /[{]/;
-	# durations are not told from numbers but by the default and the unit
+	# durations differ from numbers only by the default and the unit
 	my $span = $plain =~ /\bs\b|µs|year|interval/;
 	if ($plain =~ /^(-?\d+)(?:| (?:µs)) to (?:(\d+)\^)?(-?\d+)(?: years| bytes)?(?:,.*)?$/)
 	{
@@ -265,6 +287,7 @@ sub in
 	return !defined $word ? $number : $of eq '' || !$unit{$word} ? "$what?" : $number * $unit{$word} / $unit{$of};
 }
 my %settings;
+once('settings', map { (quoted($_->[0]))[0] } table(section('Settings'), 'setting'));
 for my $row (table(section('Settings'), 'setting'))
 {
 	my ($setting) = quoted($row->[0]);
@@ -282,7 +305,7 @@ SELECT name, concat_ws(' ', boot_val, CASE WHEN min_val IS NULL THEN '' ELSE min
  WHERE name LIKE 'taskq.%' AND name NOT LIKE 'taskq.debug%' AND name <> 'taskq.fault_point'
 SQL
 
-# Rights: which functions EXECUTE comes for.
+# Rights: for which functions they give EXECUTE.
 
 my %rights;
 for my $row (table(section('Rights'), 'right'))
@@ -298,7 +321,8 @@ SELECT function, CASE WHEN rights & 1 > 0 THEN 'submit ' ELSE '' END
   FROM taskq.function_right
 SQL
 
-# Arguments of other types: refused as written, and taken as the page says.
+# Arguments of other types: refused as they are written, and accepted as the
+# page says.
 
 for my $row (table(section('Types of arguments'), 'written'))
 {
@@ -306,10 +330,11 @@ for my $row (table(section('Types of arguments'), 'written'))
 	is(code_of("BEGIN; SELECT count(*) FROM $_; ROLLBACK"), '', "$_ is one") for quoted($row->[1]);
 }
 
-# Errors: those of class TQ with their names, and the server's that the code
-# raises itself.
+# Errors: those of class TQ with their names, and the server's ones that the
+# code raises itself.
 
 my (%errors, %named);
+once('errors', map { split /, /, $_->[0] } table(section('Errors'), 'SQLSTATE'));
 for my $row (table(section('Errors'), 'SQLSTATE'))
 {
 	$errors{$_} = $row->[1] =~ /^`(\w+)`/ ? $1 : '' for split /, /, $row->[0];
@@ -328,7 +353,7 @@ chomp(my $share = `pg_config --sharedir`);
 my %code_of = content("$share/errcodes.txt") =~ /^(\w{5})\s+\w\s+(ERRCODE_\w+)/mg;
 my %known = %code_of;
 %code_of = reverse %code_of;
-# raised for the server's sake or caught, and the debug build's
+# raised on behalf of the server or caught, and the debug build's
 my %aside = map { $_ => 1 } qw(ERRCODE_ADMIN_SHUTDOWN ERRCODE_QUERY_CANCELED
   ERRCODE_OUT_OF_MEMORY ERRCODE_EXTERNAL_ROUTINE_EXCEPTION
   ERRCODE_UNDEFINED_OBJECT ERRCODE_OPERATOR_INTERVENTION ERRCODE_INSUFFICIENT_RESOURCES ERRCODE_TO_CATEGORY
@@ -344,7 +369,7 @@ my @missing = grep { !/^XX/ && !exists $errors{$_} }
   map { $code_of{$_} // "$_?" } grep { !$aside{$_} } sort keys %raised;
 is("@missing", '', 'every other SQLSTATE that the code raises is in the reference');
 my @strange = grep { !/^TQ/ && !$known{$_} } sort keys %errors;
-is("@strange", '', 'and those of the reference exist');
+is("@strange", '', 'every SQLSTATE of the reference exists');
 
 sound($node);
 $node->stop;

@@ -1,6 +1,6 @@
-# Logical replication of all tables: what is written below the executor can
-# be decoded, a publication breaks no call, replicas have the same rows and
-# do nothing by themselves; one takes over.
+# Logical replication of all tables: what is written below the executor can be
+# decoded, a publication breaks no call, replicas have the same rows and do
+# nothing by themselves; one takes over.
 # (takes long)
 use strict;
 use warnings;
@@ -36,7 +36,8 @@ sub decoded
 
 	for (@lines)
 	{
-		# not archive_rotation, which the background worker makes when it comes
+		# not archive_rotation, which the background worker writes when it
+		# starts
 		next unless /^table taskq\.(task|archive_(?:\d+|keep)|large): (\w+): (.*)$/;
 		my ($table, $what, $columns) = ($1, $2, $3);
 		my %c = $columns =~ /(?:^| )(task_id|state|token|attempt|part)\[\w+\]:(\d+)/g;
@@ -46,24 +47,24 @@ sub decoded
 }
 
 my $id = $sql->("SELECT taskq_submit('d', reference => 'unique')");
-is(decoded(), "task INSERT task_id=$id state=1 token=0 attempt=0", 'decoded: a submit');
+is(decoded(), "task INSERT task_id=$id state=1 token=0 attempt=0", 'a submit is decoded');
 isnt(error_of($publisher, "SELECT taskq_submit('d', reference => 'unique')"), '', 'the reference is taken');
 $sql->("BEGIN; SAVEPOINT s; SELECT FROM taskq_claim('d'); ROLLBACK TO s; COMMIT");
-is(decoded(), '', 'nothing of what failed or was rolled back');
+is(decoded(), '', 'nothing that failed or was rolled back is decoded');
 my $claimed = $sql->("SELECT token FROM taskq_claim('d')");
-is(decoded(), "task UPDATE task_id=$id state=3 token=$claimed attempt=1", 'a claim');
+is(decoded(), "task UPDATE task_id=$id state=3 token=$claimed attempt=1", 'a claim is decoded');
 $sql->("SELECT taskq_extend($id, $claimed, '3 h')");
-is(decoded(), "task UPDATE task_id=$id state=3 token=$claimed attempt=1", 'an extension');
+is(decoded(), "task UPDATE task_id=$id state=3 token=$claimed attempt=1", 'an extension of a lease is decoded');
 $sql->("SELECT taskq_complete($id, $claimed, to_jsonb(repeat('r', 5000)))");
 is(join("\n", sort split /\n/, decoded()),
 	"archive_00 INSERT task_id=$id state=5 token=$claimed attempt=1\nlarge INSERT task_id=$id part=3\ntask DELETE task_id=$id",
-	'a completion');
+	'a completion is decoded');
 $sql->("SELECT taskq_retry($id)");
 is(join("\n", sort grep { !/large/ } split /\n/, decoded()),
-	"archive_00 DELETE task_id=$id\ntask INSERT task_id=$id state=1 token=$claimed attempt=0", 'a retry');
+	"archive_00 DELETE task_id=$id\ntask INSERT task_id=$id state=1 token=$claimed attempt=0", 'a retry is decoded');
 $sql->("SELECT pg_drop_replication_slot('decoded')");
 
-# --- two replicas: one with the extension, one with tables alone
+# --- two replicas: one with the extension, one with only the tables
 $sql->('CREATE ROLE ' . $_) for role_names();
 fill($publisher, 'postgres');
 my $effect = 'CREATE TABLE effect (task_id bigint PRIMARY KEY)';
@@ -87,7 +88,7 @@ $replica->safe_psql('bare', "CREATE SUBSCRIPTION without CONNECTION '$connection
 $replica->wait_for_subscription_sync($publisher, 'with_extension', 'postgres');
 $replica->wait_for_subscription_sync($publisher, 'without', 'bare');
 
-# Both have what the publisher has: rows of archives come through its leaves.
+# Both have what the publisher has: rows of archives are replicated by leaf.
 sub same
 {
 	my ($words) = @_;
@@ -99,9 +100,9 @@ sub same
 	is(contents($replica, 'bare'), $contents, "tables alone: $words");
 	return;
 }
-same('what was there');
+same('the rows from before');
 
-# --- work goes on, and arrives
+# --- work continues, and is replicated
 my $clients = start_clients($publisher, 4, "\\set VERBOSITY sqlstate\n" . <<'SQL' x 50);
 SELECT taskq_submit('flow', to_jsonb(repeat('z', 3000))) \g /dev/null
 SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('flow') \gset
@@ -120,30 +121,30 @@ SQL
 ok(within(40, sub { $sql->('SELECT count(*) > 500 FROM effect') eq 't' }), 'clients work');
 end_clients($clients);
 my %errors = errors_of($clients);
-is(join(' ', %errors), '', 'without an error');
+is(join(' ', %errors), '', 'the clients meet no error');
 $sql->("SELECT taskq_retry(task_id), taskq_cancel(task_id) FROM (SELECT task_id FROM taskq.tasks WHERE queue = 'flow' AND state = 'done' LIMIT 20) t");
 $sql->("SELECT taskq_purge('finished', '{filtered}')");
 $sql->("SELECT taskq_drop_queue('paused', true)");
-same('what clients and managers did');
+same('the work of clients and managers');
 
 # --- a leaf is truncated
 is($replica->safe_psql('postgres', 'SELECT count(*) > 0 FROM taskq.archive_03'), 't', 'a leaf has rows');
 $sql->("UPDATE taskq.archive_03 SET finished_at = now() - interval '30 d'; UPDATE taskq.transition_03 SET at = now() - interval '30 d'");
 ok(within(40, sub { $sql->('SELECT count(*) FROM taskq.archive_03') eq '0' }), 'the publisher empties it');
-ok(within(40, sub { $replica->safe_psql($_, 'SELECT count(*) FROM taskq.archive_03') eq '0' }), "and so it is in $_")
+ok(within(40, sub { $replica->safe_psql($_, 'SELECT count(*) FROM taskq.archive_03') eq '0' }), "$_ empties it, too")
   for 'postgres', 'bare';
 
-# --- the replica does nothing: what has passed on the publisher a moment
-# before it was stopped is done by nobody
+# --- the replica is inactive: what became due on the publisher just before it
+# was stopped is not done there
 $publisher->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0');
-ok(within(70, sub { $publisher->reload; worker_pid($publisher) eq '' }), 'the publisher gets still as well');
+ok(within(70, sub { $publisher->reload; worker_pid($publisher) eq '' }), 'the publisher is inactive, too');
 $sql->("UPDATE taskq.task SET lease_until = now() - interval '1 s' WHERE state = 3 AND lease_until < 'infinity'");
 $sql->("UPDATE taskq.archive_keep SET expires_at = now() - interval '1 s' WHERE expires_at < 'infinity'");
-same('leases have ended');
+same('leases have expired');
 $publisher->stop('fast');
 my $before = contents($replica, 'postgres');
-ok(stays(20, sub { contents($replica, 'postgres') eq $before }), 'and nothing happens in the replica');
-is(worker_pid($replica), '', 'which has no background worker');
+ok(stays(20, sub { contents($replica, 'postgres') eq $before }), 'nothing happens in the replica');
+is(worker_pid($replica), '', 'it has no background worker');
 
 # --- it takes over
 my $highest = $replica->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.tasks');
@@ -152,13 +153,13 @@ $replica->safe_psql('postgres', $_)
   'DROP SUBSCRIPTION with_extension', 'SELECT taskq_activate()';
 ok(within(40, sub { worker_pid($replica) ne '' }), 'activated, it has a background worker');
 ok(within(40, sub { $replica->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }),
-	'leases end');
-cmp_ok($replica->safe_psql('postgres', "SELECT taskq_submit('new')"), '>', $highest, 'ids go on above those that came');
+	'leases expire');
+cmp_ok($replica->safe_psql('postgres', "SELECT taskq_submit('new')"), '>', $highest, 'ids continue above the replicated ones');
 is(error_of($replica, "SELECT taskq_create_queue('another'), taskq_register('another'), taskq_grant('another', current_user, '{work}'), taskq_submit('another', tags => '{t}')"),
-	'', 'and so do all other numbers');
+	'', 'all other numbers continue, too');
 my ($held, $token) = split /\|/, $replica->safe_psql('postgres', "SELECT task_id, token FROM taskq_claim('held')");
-cmp_ok($token, '>', 2**32, 'tokens far above those that came');
-is(error_of($replica, "SELECT taskq_complete($held, $token)"), '', 'tasks are finished');
+cmp_ok($token, '>', 2**32, 'tokens are far above the replicated ones');
+is(error_of($replica, "SELECT taskq_complete($held, $token)"), '', 'tasks can be finished');
 sound($replica);
 amcheck($replica);
 $replica->stop('fast');

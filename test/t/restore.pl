@@ -1,6 +1,6 @@
-# Restores beside workers that poll: however the rows come, and whatever those
-# who polled have left in shared memory, after taskq_activate() every task can
-# be claimed, limits hold and numbers are right.  The same for a transaction
+# Restores while workers poll: however the rows are loaded, and whatever the
+# polling workers have left in shared memory, after taskq_activate() every task
+# can be claimed, limits hold and numbers are right. The same for a transaction
 # that the apply worker of a subscription prepares and commits, and for a
 # logical replica that takes over.
 # (takes long)
@@ -41,8 +41,8 @@ for (['plain.sql'], ['inserts.sql', '--inserts'], ['custom', '-Fc'], ['directory
 	command_ok([ 'pg_dump', '-d', $node->connstr('source'), '-f', "$dir/$file", @options ], "pg_dump $file");
 }
 
-# What a worker that polls leaves in memory, and takes from nobody: it comes
-# from other queues, and looks at these.
+# What a polling worker leaves in memory, without taking a task: it comes from
+# other queues, and looks at these.
 my $look = <<'SQL';
 SELECT count(*) FROM taskq_claim('q', tags => '{a}');
 SELECT count(*) FROM taskq_claim('m');
@@ -57,18 +57,19 @@ SELECT count(*) FROM taskq.queues;
 SELECT count(*) FROM taskq_claim('none', wait => '100 ms');
 SQL
 
-# All can be claimed, each with one call, right after the activation.
+# All tasks can be claimed, each with one call, immediately after the
+# activation.
 sub complete
 {
 	my ($database, $name) = @_;
 
 	$in->($database, 'SELECT taskq_activate()');
-	is($in->($database, $queues), $as_filled, "$name: numbers are those of the rows");
+	is($in->($database, $queues), $as_filled, "$name: the counters match the rows");
 	is($in->($database, "SELECT count(*) FROM taskq_claim('q', max_tasks => 100, tags => '{a}')"), 60, "$name: all tasks are claimed");
-	is($in->($database, "SELECT count(*) FROM taskq_claim('m', max_tasks => 100)"), 0, "$name: max_running counts those that run");
-	is(error_of($node, "SELECT taskq_submit('m') FROM generate_series(1, 3)", $database), 'TQ008', "$name: and max_depth all");
+	is($in->($database, "SELECT count(*) FROM taskq_claim('m', max_tasks => 100)"), 0, "$name: max_running counts the running tasks");
+	is(error_of($node, "SELECT taskq_submit('m') FROM generate_series(1, 3)", $database), 'TQ008', "$name: max_depth counts all tasks");
 	$in->($database, "SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'm' AND state = 'running'");
-	is($in->($database, "SELECT count(*) FROM taskq_claim('m', max_tasks => 100)"), 2, "$name: then others run");
+	is($in->($database, "SELECT count(*) FROM taskq_claim('m', max_tasks => 100)"), 2, "$name: then other tasks can run");
 	for my $turn (1 .. 3)
 	{
 		is($in->($database, "SELECT count(*) FROM (SELECT taskq_complete(task_id, token) FROM taskq_claim('k', max_tasks => 9)) c"),
@@ -78,7 +79,7 @@ sub complete
 	return;
 }
 
-# A command that loads, again when it met a deadlock with those who poll.
+# A command that loads, repeated if it met a deadlock with the polling workers.
 sub load
 {
 	my ($name, @command) = @_;
@@ -127,7 +128,8 @@ for (@kinds)
 	complete($name, $name);
 }
 
-# --- by list: all but the rows of tasks, a look at each queue, then the rest
+# --- by list: everything but the rows of tasks, a look at each queue, then the
+# rest
 for my $name ('by_list', 'by_list_single')
 {
 	my @options = $name eq 'by_list' ? () : ('--single-transaction');
@@ -159,7 +161,7 @@ complete('copied', 'copied');
 # --- taskq_check finds a task that claims do not see
 my $hidden = $in->('copied', "SELECT taskq_submit('hidden')");
 $in->('copied', "SELECT taskq.debug_dead($hidden)");
-is($in->('copied', 'SELECT problem, detail FROM taskq_check()'), "claims pass over a pending task|task $hidden", 'a hidden task is found');
+is($in->('copied', 'SELECT problem, detail FROM taskq_check()'), "claims skip a pending task|task $hidden", 'a hidden task is found');
 
 # --- an apply worker that prepares and commits
 $in->('postgres', 'CREATE DATABASE feeds');
@@ -187,7 +189,7 @@ for my $n (1 .. 3)
 	$in->('feeds', "BEGIN; INSERT INTO feed VALUES ($n); PREPARE TRANSACTION 'feed $n'");
 	ok(within(60, sub { $in->('postgres', $prepared) eq '1' }), "is prepared: $n");
 	is($in->('fed', $claim), '0', 'a claim does not get it yet');
-	is($in->('fed', "SELECT count(*) FROM taskq.queues WHERE pending > 0"), '0', 'numbers do not have it');
+	is($in->('fed', "SELECT count(*) FROM taskq.queues WHERE pending > 0"), '0', 'the counters do not include it');
 	$in->('feeds', "COMMIT PREPARED 'feed $n'");
 	ok(within(60, sub { $in->('postgres', $prepared) eq '0' }), 'is committed');
 	ok(within(10, sub { $in->('fed', $claim) eq '1' }), 'a claim gets it');
@@ -209,10 +211,10 @@ $in->('published', "SELECT pg_create_logical_replication_slot('r', 'pgoutput')")
 $connection = $node->connstr . ' dbname=published';
 $in->('replica', "CREATE SUBSCRIPTION r CONNECTION '$connection' PUBLICATION everything WITH (create_slot = false, slot_name = r)");
 my $clients = start_clients($node, 2, "\\connect replica\n" . $polls x 20);
-ok(within(120, sub { $in->('replica', "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate NOT IN ('r', 's')") eq '0' }), 'the replica has what was there');
+ok(within(120, sub { $in->('replica', "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate NOT IN ('r', 's')") eq '0' }), 'the replica has the rows from before');
 $in->('published', $fill);
-ok(within(60, sub { $in->('replica', 'SELECT count(*) FROM taskq.task') eq '77' }), 'and what came');
-ok(within(60, sub { $in->('replica', "SELECT count(*) FROM taskq.task WHERE state = 3") eq '2' }), 'and what runs');
+ok(within(60, sub { $in->('replica', 'SELECT count(*) FROM taskq.task') eq '77' }), 'it has the new rows');
+ok(within(60, sub { $in->('replica', "SELECT count(*) FROM taskq.task WHERE state = 3") eq '2' }), 'it has the running tasks');
 end_clients($clients);
 $in->('replica', $_) for 'ALTER SUBSCRIPTION r DISABLE', 'ALTER SUBSCRIPTION r SET (slot_name = NONE)', 'DROP SUBSCRIPTION r';
 complete('replica', 'replica');

@@ -1,6 +1,6 @@
-# Who may what: each public function and view by each kind of role, as
-# test/rights/matrix says; and words that tell nothing of what is not the
-# caller's.
+# Which role may do what: each public function and view by each kind of role, as
+# test/rights/matrix says; and messages that reveal nothing of objects that the
+# caller may not see.
 use strict;
 use warnings;
 use FindBin;
@@ -19,14 +19,14 @@ my $sql = sub { $node->safe_psql('rights', $_[0]) };
 make_extension($node, 'rights', $m);
 fill_queues($node, 'rights', $m);
 
-# --- nothing public is left out
+# --- no public function or view is left out
 my %named = map { /^(\w+)/; $1 => 1 } map { $_->{call} } @{ $m->{cells} };
-is(join(' ', grep { !$named{$_} } split /\n/, $sql->(<<'SQL')), '', 'every public function has a line');
+is(join(' ', grep { !$named{$_} } split /\n/, $sql->(<<'SQL')), '', 'every public function is in the matrix');
 SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
   JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'taskq'
  WHERE p.pronamespace <> 'taskq'::regnamespace
 SQL
-is(join(' ', grep { !$m->{views}{$_} } split /\n/, $sql->(<<'SQL')), '', 'every public view has a line');
+is(join(' ', grep { !$m->{views}{$_} } split /\n/, $sql->(<<'SQL')), '', 'every public view is in the matrix');
 SELECT c.relname FROM pg_class c, aclexplode(c.relacl) a WHERE c.relnamespace = 'taskq'::regnamespace AND a.grantee = 0
 SQL
 is(join(' ', grep { my $call = $_; !grep { $_->{call} eq $call } @{ $m->{cells} } } sort keys %{ $m->{calls} }), '',
@@ -40,7 +40,7 @@ for (@{ $m->{public} })
 	my ($class, $queue, $right) = @$_;
 
 	$sql->("SELECT taskq_grant('$queue', 'public', '{$right}')");
-	push @cells, map { { %$_, public => 1 } } run_calls($node, 'rights', $m, [ 'nobody', $class ]);
+	push @cells, map { { %$_, public => 1 } } run_calls($node, 'rights', $m, [ 'guest', $class ]);
 	$sql->("SELECT taskq_revoke('$queue', 'public', '{$right}')");
 }
 my $seconds = time - $begin;
@@ -56,10 +56,10 @@ for my $name (sort keys %{ { map { $_->{name} => 1 } @cells } })
 	is(first_of(@{ $wrong{$name} // [] }), '', "$name: who may");
 }
 my @unhelpful = map { "$_->{name} $_->{role} $_->{object}: $_->{helped}" } grep { ($_->{helped} // 'ok') ne 'ok' } @cells;
-is(first_of(@unhelpful), '', 'the grant that a HINT shows helps');
-cmp_ok(scalar(grep { defined $_->{helped} } @cells), '>', 100, 'there were many of them');
+is(first_of(@unhelpful), '', 'the grant that a HINT shows makes the call work');
+cmp_ok(scalar(grep { defined $_->{helped} } @cells), '>', 100, 'there were many such hints');
 
-# --- no call tells what the role may not read
+# --- no call reveals what the role may not read
 my %reads = (
 	q1 => { map { $_ => 1 } qw(w1 r1 wA rA own ext su) },
 	q2 => { map { $_ => 1 } qw(wA rA q2 ext su) },
@@ -76,10 +76,11 @@ for my $cell (@cells)
 		push @leaks, "$cell->{name} $cell->{role} $cell->{object}: mark of $queue" if $cell->{words} =~ /mark of $queue/;
 	}
 }
-is(first_of(@leaks), '', 'nobody is told what is not his to read');
-cmp_ok(scalar(grep { $_->{words} =~ /secret of q1/ } @cells), '>', 10, 'others are');
+is(first_of(@leaks), '', 'no role gets what it may not read');
+cmp_ok(scalar(grep { $_->{words} =~ /secret of q1/ } @cells), '>', 10, 'other roles get it');
 
-# --- a task that may not be seen, in the words of one that does not exist
+# --- a task that the role may not see, and one that does not exist, give the
+# same message
 my %none = map { ("$_->{role} $_->{name}" => $_) } grep { $_->{object} =~ /0$/ && !$_->{public} } @cells;
 my (@differ, $compared);
 for my $cell (grep { $_->{object} =~ /^(?:task|held|stale)[12]$/ && !$_->{public} } @cells)
@@ -90,8 +91,8 @@ for my $cell (grep { $_->{object} =~ /^(?:task|held|stale)[12]$/ && !$_->{public
 	my ($one, $two) = (told_of($cell->{words}, @{ $cell->{ids} }), told_of($other->{words}, @{ $other->{ids} }));
 	push @differ, "$cell->{name} $cell->{role} $cell->{object}: $one\n  $two" if $one ne $two;
 }
-is(first_of(@differ), '', 'the same words, DETAIL, HINT and context, byte by byte');
-cmp_ok($compared, '>', 300, 'many were compared');
+is(first_of(@differ), '', 'the same message, DETAIL, HINT and context, byte by byte');
+cmp_ok($compared, '>', 300, 'many messages were compared');
 
 # --- and in lists with others
 my ($q2, $t2) = split /\|/, $sql->("SELECT task_id, token FROM m.task WHERE queue = 'q2' AND what = 'running'");
@@ -120,7 +121,7 @@ for my $name (sort keys %list)
 		} [ $q2, $t2 ], [ $none, 1 ];
 		push @alike, $told[0] if $told[0] eq $told[1] && $told[0] =~ /ID|^\W*$/;
 	}
-	is(scalar @alike, 2, "$name: a list does not tell which task exists");
+	is(scalar @alike, 2, "$name: a list does not reveal which task exists");
 }
 
 # --- views
@@ -130,24 +131,24 @@ for (@{ $m->{public} })
 	my ($class, $queue, $right) = @$_;
 
 	$sql->("SELECT taskq_grant('$queue', 'public', '{$right}')");
-	push @views, run_views($node, 'rights', $m, [ 'nobody', $class ]);
+	push @views, run_views($node, 'rights', $m, [ 'guest', $class ]);
 	$sql->("SELECT taskq_revoke('$queue', 'public', '{$right}')");
 }
 for my $view (sort keys %{ $m->{views} })
 {
 	my @differ = grep { $_->{name} eq $view && $_->{got} ne $_->{wanted} } @views;
-	is(join("\n", map { "$_->{role} ($_->{class}, $_->{word}):\n$_->{got}\n  not\n$_->{wanted}" } @differ), '', "view $view: what is seen");
+	is(join("\n", map { "$_->{role} ($_->{class}, $_->{word}):\n$_->{got}\n  not\n$_->{wanted}" } @differ), '', "view $view: each role sees the right rows");
 }
 for my $view (sort keys %{ $m->{masked} })
 {
 	my ($full) = grep { $_->{name} eq $view && $_->{role} eq 'root' } @views;
-	is(join(' ', grep { $full->{got} !~ /"$_":[^n]/ } @{ $m->{masked}{$view} }), '', "view $view: others see what monitors do not");
+	is(join(' ', grep { $full->{got} !~ /"$_":[^n]/ } @{ $m->{masked}{$view} }), '', "view $view: other roles see less than monitors");
 }
 
 my $count = commify(@cells + @views);
 note "figure: $count cells, " . int($seconds) . ' s, ' . int(processor_time()) . ' s of processor time';
 diag "$count cells";
-# other tests run beside this one
+# other tests run at the same time
 cmp_ok(processor_time(), '<', 30, 'within half a minute of processor time');
 sound($node, database => 'rights');
 $node->stop('fast');

@@ -1,7 +1,7 @@
-# Many at the same key, and many changes of overlapping sets: sixteen clients
-# submit tasks that supersede each other, and change some of the same tasks
-# and documents, named in any order.  No deadlock, no error; the last task is
-# left, and each change has been made once.
+# Many sessions use the same key, and many change overlapping sets: sixteen
+# clients submit tasks that supersede each other, and change some of the same
+# tasks and documents, named in any order. There is no deadlock and no error;
+# the last task is left, and each change has been made once.
 use strict;
 use warnings;
 use FindBin;
@@ -16,7 +16,7 @@ my $CALLS = 60;    # of each
 my $node = start_node('same', 'fsync' => 'off', 'deadlock_timeout' => "'100ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-# all(WHAT, STATEMENT): each client, CALLS times; an error ends pgbench
+# all(WHAT, STATEMENT): each client runs it CALLS times; an error ends pgbench
 sub all
 {
 	my ($what, $statement) = @_;
@@ -61,6 +61,6 @@ SELECT count(*) FROM taskq_change('client ' || :client_id, doc_updates => (SELEC
 SQL
 is($sql->('SELECT sum(version - 1) FROM taskq.doc'), 4 * $CLIENTS * $CALLS, 'overlapping changes of documents: each was made once');
 no_deadlock('overlapping changes');
-is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing');
 $node->stop;
 done_testing();

@@ -1,4 +1,5 @@
-# Schemas: where the extension goes, what DROP EXTENSION leaves, and a dump.
+# Schemas: where the extension is created, what DROP EXTENSION leaves, and a
+# dump.
 # (takes long)
 use strict;
 use warnings;
@@ -33,11 +34,11 @@ sub comes_and_goes
 	is($psql->('d', "SELECT $check.taskq_submit(payload => '1')"), '1', "$words: it works");
 	is($psql->('d', "SET search_path = pg_catalog; SELECT payload FROM $check.taskq_claim()"), '1', "$words: from any search_path");
 	is($psql->('d', "SELECT state FROM taskq.tasks"), 'running', "$words: views are in schema taskq");
-	is($psql->('d', "SELECT count(*) FROM $check.taskq_check()"), '0', "$words: nothing is wrong");
+	is($psql->('d', "SELECT count(*) FROM $check.taskq_check()"), '0', "$words: taskq_check finds nothing");
 	$psql->('d', 'DROP EXTENSION taskq');
 	is($psql->('d', $catalog), $first, "$words: DROP EXTENSION leaves what was there before");
 	$psql->('d', $create);
-	is($psql->('d', "SELECT $check.taskq_submit()"), '1', "$words: it can come again");
+	is($psql->('d', "SELECT $check.taskq_submit()"), '1', "$words: it can be created again");
 	$psql->('postgres', 'DROP DATABASE d');
 	return;
 }
@@ -49,14 +50,14 @@ comes_and_goes('SCHEMA taskq', 'CREATE SCHEMA taskq', 'CREATE EXTENSION taskq SC
 $psql->('postgres', 'CREATE DATABASE e');
 $psql->('e', 'CREATE SCHEMA taskq; CREATE TABLE taskq.mine ()');
 my ($rc, $out, $err) = $node->psql('e', "\\set VERBOSITY verbose\nCREATE EXTENSION taskq");
-like($err, qr/42P06.*not an empty schema/s, 'a schema taskq with something in it is refused');
+like($err, qr/42P06.*not an empty schema/s, 'an existing schema taskq with something in it is refused');
 $psql->('e', 'DROP TABLE taskq.mine; CREATE EXTENSION taskq; DROP EXTENSION taskq');
 is($psql->('e', "SELECT count(*) FROM pg_namespace WHERE nspname = 'taskq'"), '0', 'an empty one is taken over');
 $psql->('e', 'CREATE ROLE other; CREATE SCHEMA taskq AUTHORIZATION other');
 ($rc, $out, $err) = $node->psql('e', 'CREATE EXTENSION taskq');
-isnt($rc, 0, 'but not one of another role');
+isnt($rc, 0, 'one of another role is refused');
 
-# --- a dump comes back, and stays still until it is activated
+# --- a dump is restored, and inactive until it is activated
 $psql->('postgres', 'CREATE DATABASE source');
 $psql->('source', 'CREATE EXTENSION taskq');
 $psql->('source', "CREATE ROLE worker_role; SELECT taskq_grant('*', 'worker_role', '{work}')");
@@ -72,28 +73,28 @@ command_ok(['pg_dump', '-h', $node->host, '-p', $node->port, '-Fc', '-f', $dump,
 my $dumped = $psql->('source', $rows);
 $psql->('postgres', 'CREATE DATABASE restored');
 command_ok(['pg_restore', '-h', $node->host, '-p', $node->port, '-d', 'restored', '--exit-on-error', $dump], 'pg_restore');
-like($psql->('restored', $rows), qr/done/, 'tasks are back');
-is($psql->('restored', "SELECT count(*) FROM taskq.instance"), '2', 'the copy is known as one');
+like($psql->('restored', $rows), qr/done/, 'the tasks are there');
+is($psql->('restored', "SELECT count(*) FROM taskq.instance"), '2', 'the copy is marked as a copy');
 is($psql->('restored', "SELECT taskq_version()"), '1.0', 'its functions work');
 ok(within(20, sub { worker_pid($node, 'restored') eq '' }), 'no background worker stays in it');
-is($psql->('restored', 'SELECT state FROM taskq.tasks WHERE task_id = 4'), 'running', 'a task was running when it was dumped');
+is($psql->('restored', 'SELECT state FROM taskq.tasks WHERE task_id = 4'), 'running', 'a task was running at the time of the dump');
 within(20, sub { $psql->('restored', 'SELECT clock_timestamp() > lease_until FROM taskq.tasks WHERE task_id = 4') eq 't' });
-is($psql->('restored', "SELECT state FROM taskq.tasks WHERE task_id = 4"), 'running', 'its lease does not end in the copy');
+is($psql->('restored', "SELECT state FROM taskq.tasks WHERE task_id = 4"), 'running', 'its lease does not expire in the copy');
 $psql->('restored', 'SELECT taskq_activate()');
-ok(within(20, sub { worker_pid($node, 'restored') ne '' }), 'after taskq_activate() it has one');
+ok(within(20, sub { worker_pid($node, 'restored') ne '' }), 'after taskq_activate() there is a background worker');
 ok(within(20, sub { $psql->('restored', 'SELECT state FROM taskq.tasks WHERE task_id = 4') eq 'pending' }), 'and duties run');
-is($psql->('restored', "SELECT options->>'max_attempts' FROM taskq.queues WHERE queue = 'q'"), '7', 'options are back');
-is($psql->('restored', 'SELECT count(*) FROM taskq_claim(\'q\')'), '0', 'so is the pause');
-is($psql->('restored', "SELECT taskq_resume('*'); SELECT task_id > 16777216 OR task_id > 4 FROM (SELECT taskq_submit('q') AS task_id) s") =~ /t$/ ? 't' : 'f', 't', 'ids go on');
+is($psql->('restored', "SELECT options->>'max_attempts' FROM taskq.queues WHERE queue = 'q'"), '7', 'the options are there');
+is($psql->('restored', 'SELECT count(*) FROM taskq_claim(\'q\')'), '0', 'the pause is there');
+is($psql->('restored', "SELECT taskq_resume('*'); SELECT task_id > 16777216 OR task_id > 4 FROM (SELECT taskq_submit('q') AS task_id) s") =~ /t$/ ? 't' : 'f', 't', 'ids continue');
 sound($node, database => 'restored');
 
-# --- a copy by CREATE DATABASE ... TEMPLATE is still, too
+# --- a copy by CREATE DATABASE ... TEMPLATE is inactive, too
 $psql->('postgres', 'CREATE DATABASE copied TEMPLATE source');
 ok(within(20, sub { worker_pid($node, 'source') ne '' }), 'the source has its background worker again');
 is($psql->('copied', $rows) ne '', 1, 'the copy has its rows');
-ok(within(20, sub { worker_pid($node, 'copied') eq '' }), 'and no background worker');
+ok(within(20, sub { worker_pid($node, 'copied') eq '' }), 'the copy has no background worker');
 $psql->('copied', 'SELECT taskq_activate()');
-ok(within(20, sub { worker_pid($node, 'copied') ne '' }), 'until it is activated');
+ok(within(20, sub { worker_pid($node, 'copied') ne '' }), 'it has one when it is activated');
 
 $node->stop('fast');
 done_testing();

@@ -1,5 +1,5 @@
-# An asynchronous standby is promoted while clients work, and the old
-# primary is used on: no id, and no pair of id and token, is given twice.
+# An asynchronous standby is promoted while clients work, and the old primary
+# stays in use: no id, and no pair of id and token, is given out twice.
 use strict;
 use warnings;
 use FindBin;
@@ -23,17 +23,17 @@ $standby->start;
 is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'taskq%'"),
 	'0', 'no background process on a standby');
 my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT taskq_submit('q')");
-like($err, qr/25006/, 'writing on a standby is the usual error');
-is($standby->safe_psql('postgres', 'SELECT count(*) FROM taskq.tasks'), '0', 'looking works there');
+like($err, qr/25006/, 'writing on a standby raises the usual error');
+is($standby->safe_psql('postgres', 'SELECT count(*) FROM taskq.tasks'), '0', 'reading works there');
 
-# Nobody tells of ends there.
+# A standby gets no notice of ends.
 my ($id, $token) = split /\|/, $primary->safe_psql('postgres',
 	"SELECT taskq_submit('awaited'); SELECT task_id, token FROM taskq_claim('awaited')") =~ s/.*\n//r;
 $primary->wait_for_catchup($standby);
 TaskqWaiters::waiters_of($standby);
 my $w = TaskqWaiters::sleeper("CALL taskq_await($id, '5 min');");
 $primary->safe_psql('postgres', "SELECT taskq_complete($id, $token, '1')");
-is(TaskqWaiters::answer($w), 'done|1|', 'the end of a task can be awaited there');
+is(TaskqWaiters::answer($w), 'done|1|', 'a session can await the end of a task there');
 my ($flow) = $primary->safe_psql('postgres', <<'SQL') =~ /(\d+)\s*$/;
 SELECT taskq_define_workflow('{"name": "awaited", "version": "1", "queue": "awaited", "steps": [{"name": "a"}]}');
 SELECT taskq_start_workflow('awaited');
@@ -41,13 +41,13 @@ SQL
 $primary->wait_for_catchup($standby);
 $w = TaskqWaiters::sleeper("CALL taskq_await_workflow($flow, '5 min');");
 $primary->safe_psql('postgres', "SELECT taskq_complete(task_id, token, '1') FROM taskq_claim('awaited')");
-is(TaskqWaiters::answer($w), 'done|1', 'and that of an instance of a workflow');
-is($standby->safe_psql('postgres', "SELECT count(*) FROM taskq_timeline(workflow_id => $flow)"), '3', 'which has a timeline there');
-like($standby->safe_psql('postgres', "SELECT taskq_workflow_graph($flow)"), qr/"a\\ndone"/, 'and a picture');
+is(TaskqWaiters::answer($w), 'done|1', 'a session can await the end of a workflow instance there');
+is($standby->safe_psql('postgres', "SELECT count(*) FROM taskq_timeline(workflow_id => $flow)"), '3', 'the instance has a timeline there');
+like($standby->safe_psql('postgres', "SELECT taskq_workflow_graph($flow)"), qr/"a\\ndone"/, 'the instance has a picture there');
 
-# A client: it submits, claims and completes or fails, and writes down every
-# id, and every pair of id and token, that it was given: for as long, and until
-# it has so many ids.
+# A client submits, claims and completes or fails tasks, and writes down every
+# id, and every pair of id and token, that it got: for the given time, and until
+# it has enough ids.
 sub clients
 {
 	my ($node, $least, $seconds, $log) = @_;
@@ -117,12 +117,12 @@ for my $side ('old', 'new')
 }
 note 'figure: ' . join ', ', map { "$_: $count{$_}" } sort keys %count;
 cmp_ok($count{'old ids'}, '>', 1000, 'the old primary gave out ids');
-cmp_ok($count{'new ids'}, '>', 300, 'so did the new one');
-cmp_ok($count{'new pairs'}, '>', 300, 'and tokens');
+cmp_ok($count{'new ids'}, '>', 300, 'the new primary gave out ids');
+cmp_ok($count{'new pairs'}, '>', 300, 'tokens were given out, too');
 is($same_id, 0, 'no id was given twice');
 is($same_pair, 0, 'no pair of id and token was given twice');
 is($standby->safe_psql('postgres', 'SELECT max(task_id) > 16777216 FROM taskq.tasks'), 't',
-	'ids go on far above the old ones');
+	'ids continue far above the old ones');
 
 sound($standby);
 $standby->stop('fast');

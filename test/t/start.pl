@@ -17,10 +17,10 @@ ok( $node->poll_query_until(
 		  . " WHERE backend_type = 'taskq worker' AND datname = 'postgres'"),
 	'the background worker of the database runs');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM taskq_check()'),
-	'0', 'nothing is wrong');
+	'0', 'taskq_check finds nothing');
 my $begin = time;
 $node->stop('fast');
-cmp_ok(time - $begin, '<', 5, 'a fast shutdown is fast');
+cmp_ok(time - $begin, '<', 5, 'a fast shutdown takes seconds');
 unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal/,
-	'nothing crashed');
+	'no process crashed');
 done_testing();

@@ -1,8 +1,7 @@
-# Sessions that sleep are woken when something becomes due: at that moment, by
-# word of the background worker, not because they look now and then.  So it is
-# with what lets a hindered one claim.  And neither telling those who sleep
-# nor NOTIFY stops the other when it fails.
-# (takes long)
+# Sleeping sessions are woken when something becomes due: at that moment, by the
+# background worker, not because they poll. The same holds when something lets a
+# delayed claim succeed. If one of wakes and NOTIFY fails, the other one
+# continues. (takes long)
 use strict;
 use warnings;
 use FindBin;
@@ -13,11 +12,11 @@ use Test::More;
 use TaskqTest;
 use TaskqWaiters;
 
-# A waiter looks after 60 s in any case, and so does the background worker.
-# What takes longer than this has not been told.
+# A waiter checks after 60 s in any case, and so does the background worker.
+# What takes longer than this was not a wake.
 my $TOLD = 30;
 
-# The sweeps that might stand in for timers come once in an hour.
+# The periodic checks that might replace timers run once an hour.
 my $node = start_node(
 	'timers',
 	'taskq.reaper_interval' => "'1h'",
@@ -35,8 +34,8 @@ sub claiming
 }
 
 # woken(SLEEPERS, WOKEN, EXTRA, TEXT): each sleeper, {name => session}, answers
-# with its name when TEXT has been run; so many were woken, and nobody has
-# looked in between.  EXTRA: how many may look once for nothing.
+# with its name when TEXT has been run; WOKEN sessions were woken, and none has
+# polled. EXTRA: how many may check once and find nothing.
 sub woken
 {
 	my ($w, $woken, $extra, $text) = @_;
@@ -49,11 +48,11 @@ sub woken
 	my $wakes = $after->{wakes} - $before->{wakes};
 	my $looks = $after->{sleeps} - $before->{sleeps};
 	ok($wakes >= $woken && $wakes <= $woken + $extra, "by $woken wakes") or diag("wakes: $wakes");
-	cmp_ok($looks, '<=', $extra, 'and nobody looks now and then');
+	cmp_ok($looks, '<=', $extra, 'no session polls');
 	return;
 }
 
-# in_time(QUEUES): their tasks were claimed when they were due, no sooner.
+# in_time(QUEUES): their tasks were claimed when they were due, not earlier.
 sub in_time
 {
 	my ($what, @queues) = @_;
@@ -62,7 +61,7 @@ sub in_time
 		'SELECT min(extract(epoch FROM claimed_at - run_at)), max(extract(epoch FROM claimed_at - run_at))'
 		  . " FROM taskq.tasks WHERE queue IN ($list) AND claimed_at IS NOT NULL AND run_at > created_at");
 
-	cmp_ok($soonest, '>=', 0, "$what: no sooner than due");
+	cmp_ok($soonest, '>=', 0, "$what: not before they were due");
 	cmp_ok($latest, '<', $TOLD, "$what: when they were due");
 	note("figure: $what: $latest s after they were due");
 	return;
@@ -79,7 +78,7 @@ sub fault
 
 sub faults { my ($point) = @_; my @lines = slurp_file($node->logfile) =~ /(fault at "$point")/g; return scalar @lines }
 
-# --- what becomes due at one moment, in one transaction
+# --- tasks that become due at one moment, in one transaction
 my @due = qw(run_at delay retry release updated);
 $sql->("SELECT taskq_create_queue(q) FROM unnest('{" . join(',', @due, 'lease', 'three', 'tags') . "}'::text[]) q");
 $sql->("SELECT taskq_submit(q, to_jsonb(q)) FROM unnest('{retry,release,lease}'::text[]) q");
@@ -87,11 +86,11 @@ $sql->("SELECT taskq_submit('updated', '\"updated\"', delay => '1 h')");
 $sql->('CREATE TABLE held AS SELECT c.* FROM unnest(\'{retry,release,lease}\'::text[]) q, taskq_claim(q, lease => \'1 h\') c');
 my %w = map { $_ => claiming("'$_'") } @due;
 my @three = map { claiming("'three'") } 1 .. 5;
-ok(asleep(@three), 'five sleep');
+ok(asleep(@three), 'five sessions sleep');
 my $other = claiming("'tags', tags => '{b}'");
-ok(asleep($other), 'one with other tags sleeps first');
+ok(asleep($other), 'a session with other tags sleeps first');
 $w{tags} = claiming("'tags', tags => '{a}'");
-ok(asleep(values %w), 'and one for each way in which a task becomes due');
+ok(asleep(values %w), 'a session for each way in which a task becomes due sleeps');
 woken(\%w, 9, 2, <<'SQL');
 BEGIN;
 SELECT set_config('t.due', (clock_timestamp() + interval '4 s')::text, true);
@@ -106,12 +105,12 @@ COMMIT;
 SQL
 in_time('tasks that become due', @due, 'three', 'tags');
 ok(within($TOLD, sub { 3 == grep { has_ended($_) } @three }), 'three tasks, three of the five');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'three' AND state = 'running'"), 3, 'who have them');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'three' AND state = 'running'"), 3, 'each session got one task');
 my @left = grep { !has_ended($_) } @three;
-ok(asleep($other, @left), 'the others sleep on');
+ok(asleep($other, @left), 'the other sessions still sleep');
 give_up($other, @left);
 
-# --- what lets somebody claim who could not
+# --- something lets a session claim that could not before
 $sql->(<<'SQL');
 SELECT taskq_create_queue('resumed'), taskq_pause('resumed');
 SELECT taskq_create_queue(q, '{"max_running": 1}') FROM unnest('{room,raised}'::text[]) q;
@@ -123,8 +122,8 @@ INSERT INTO held SELECT c.* FROM unnest('{room,raised}'::text[]) q, taskq_claim(
 INSERT INTO held SELECT * FROM taskq_claim('full', 'full');
 SQL
 %w = (full => claiming("'full', 'full'"), map { $_ => claiming("'$_'") } qw(resumed room raised rate));
-ok(asleep(values %w), 'five are hindered');
-# (a registered worker gives a sign of life now and then)
+ok(asleep(values %w), 'five sessions cannot claim');
+# (a registered worker sends a heartbeat from time to time)
 woken(\%w, 5, 4, <<'SQL');
 BEGIN;
 SELECT taskq_resume('resumed');
@@ -134,44 +133,46 @@ SELECT taskq_alter_queue('raised', '{"max_running": 2}'), taskq_alter_queue('rat
 COMMIT;
 SQL
 
-# --- what each sleeper knows itself: the next token, and the end of a pause
+# --- what each sleeper knows itself: the next token of a rate, and the end of a
+# pause
 $sql->(<<'SQL');
 SELECT taskq_create_queue('bucket', '{"rate_limit": {"count": 1, "per": "3 s"}}'), taskq_create_queue('paused');
 SELECT taskq_submit(q, to_jsonb(q)) FROM unnest('{bucket,paused}'::text[]) q;
 SELECT taskq_pause('paused');
 SQL
 $w{paused} = claiming("'paused'");
-ok(asleep($w{paused}), 'one sleeps before a queue that is paused');
+ok(asleep($w{paused}), 'a session sleeps on a paused queue');
 $w{bucket} = claiming("'bucket'");
 my $begin = $sql->('SELECT clock_timestamp()');
 woken({ map { $_ => $w{$_} } qw(bucket paused) }, 1, 4,
 	"SELECT taskq_pause('paused', until => clock_timestamp() + interval '3 s')");
 is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue IN ('bucket', 'paused') AND claimed_at < '$begin'::timestamptz + $TOLD * interval '1 s'"),
-	2, 'in time');
+	2, 'it claims in time');
 
 # --- the end of a pause of all queues
 $sql->("SELECT taskq_pause('*', until => clock_timestamp() + interval '2 s'); SELECT taskq_submit('paused', '\"all\"')");
 my $w = claiming("'paused'");
 is(answer($w, $TOLD), '"all"', 'the end of a pause of all queues');
 
-# --- many at once, one that another session commits, and the end of a lease
+# --- many at the same time, one that another session commits, and the end of a
+# lease
 $sql->("SELECT taskq_create_queue(q) FROM unnest('{flood,prepared,worker}'::text[]) q");
 my @flood = map { claiming("'flood'") } 1 .. 2;
 $w = claiming("'prepared'");
 my $lease = claiming("'lease'");
-ok(asleep($w, $lease, @flood), 'four sleep');
+ok(asleep($w, $lease, @flood), 'four sessions sleep');
 $sql->("BEGIN; SELECT taskq_submit('prepared', '\"prepared\"', delay => '2 s'); PREPARE TRANSACTION 'later'");
 $sql->("COMMIT PREPARED 'later'; SELECT count(*) FROM taskq_submit_many('flood', array_fill('\"flood\"'::jsonb, ARRAY[1100]), delay => '2 s');"
 	  . "SELECT taskq_extend(task_id, token, lease => '2 s') FROM held WHERE queue = 'lease'");
-is(answer($_, $TOLD), '"flood"', 'more tasks than are told one by one') for @flood;
+is(answer($_, $TOLD), '"flood"', 'more tasks than are notified one by one') for @flood;
 is(answer($w, $TOLD), '"prepared"', 'a task of a prepared transaction');
-is(answer($lease, $TOLD), '"lease"', 'a task that lost its lease');
+is(answer($lease, $TOLD), '"lease"', 'a task whose lease has expired');
 in_time('these', 'flood', 'prepared');
 
-# --- the background worker goes, and the server: the next one knows, whom no
-# session has told
+# --- the background worker is replaced, and the server restarts: the next one
+# knows what is due, though no session has told it
 $w = claiming("'worker'");
-ok(asleep($w), 'one sleeps');
+ok(asleep($w), 'a session sleeps');
 $sql->("SELECT taskq_submit('worker', '\"worker\"', delay => '1 s'); SELECT pg_terminate_backend(" . worker_pid($node) . ')');
 is(answer($w, $TOLD), '"worker"', 'it becomes due while there is no background worker, or a new one');
 $sql->("SELECT taskq_submit('worker', '\"restart\"', delay => '3 s')");
@@ -186,35 +187,35 @@ my $listener = $node->background_psql('postgres');
 my $heard = sub { $listener->query('SELECT 1') =~ /notification "taskq_n" received/ };
 $listener->query_safe('LISTEN taskq_n');
 $sql->("SELECT taskq_submit('n')");
-ok(within($TOLD, $heard), 'NOTIFY tells of a task');
+ok(within($TOLD, $heard), 'NOTIFY reports a task');
 $w = claiming("'t'");
-ok(asleep($w), 'one sleeps');
+ok(asleep($w), 'a session sleeps');
 fault('notify_send:error');
 ok(within($TOLD, sub { $sql->("SELECT taskq_submit('n')"); faults('notify_send') }), 'NOTIFY fails');
-like(slurp_file($node->logfile), qr/CONTEXT:.*taskq duty "notify"/s, 'which is logged with its context');
+like(slurp_file($node->logfile), qr/CONTEXT:.*taskq duty "notify"/s, 'the error is logged with its context');
 $heard->();
 $sql->("SELECT taskq_submit('t', '\"t\"', delay => '4 s')");
 $sql->(join "\n", map { "SELECT taskq_submit('n');" } 1 .. 100);
-is(answer($w, $TOLD), '"t"', 'what becomes due is told all the same');
+is(answer($w, $TOLD), '"t"', 'tasks that become due wake the session all the same');
 in_time('while NOTIFY fails', 't');
-cmp_ok(faults('notify_send'), '<=', 10, 'and NOTIFY is not tried for each commit');
-ok(!$heard->(), 'nothing is heard');
+cmp_ok(faults('notify_send'), '<=', 10, 'NOTIFY is not tried for each commit');
+ok(!$heard->(), 'no notification arrives');
 fault('');
-ok(within(60, $heard), 'when the error is gone, it tells what it has not told');
+ok(within(60, $heard), 'when the error is gone, NOTIFY reports the tasks from before');
 
-# --- telling who sleeps fails
+# --- waking sleepers fails
 $w = claiming("'t'");
-ok(asleep($w), 'one sleeps');
+ok(asleep($w), 'a session sleeps');
 $heard->();
 fault('timer_tell:error');
 ok(within($TOLD, sub { faults('timer_tell') }), 'timers fail');
 $sql->("SELECT taskq_submit('t', '\"late\"', delay => '1 s')");
 $sql->("SELECT taskq_submit('n')");
-ok(within($TOLD, $heard), 'NOTIFY goes on');
+ok(within($TOLD, $heard), 'NOTIFY continues');
 my $faults = faults('timer_tell');
 fault('');
-is(answer($w, 60), '"late"', 'when the error is gone, timers do');
-cmp_ok($faults, '<=', 10, 'they were not tried all the time');
+is(answer($w, 60), '"late"', 'when the error is gone, timers work');
+cmp_ok($faults, '<=', 10, 'timers were not tried all the time');
 $listener->quit;
 sound($node);
 $node->stop('fast');

@@ -1,6 +1,6 @@
-# Stale workers: one that was frozen past its lease may still answer until
-# somebody has taken the task back, and not after; one that died between
-# sending and reading does not know what was decided, but it is decided.
+# Stale workers: a worker that was frozen past its lease may still answer until
+# its task is reclaimed, and not after; a worker that died between sending and
+# reading does not know the result, but there is one.
 use strict;
 use warnings;
 use FindBin;
@@ -19,8 +19,8 @@ CREATE TABLE effect (effect_id bigserial PRIMARY KEY, task_id bigint NOT NULL);
 SELECT taskq_create_queue('q', '{"retry": "fixed", "retry_base": "0 s", "max_attempts": 9}');
 SQL
 
-# A worker is a psql session: SIGSTOP freezes the client in the middle of
-# its work, as a long pause of its machine would.
+# A worker is a psql session: SIGSTOP freezes the client while it works, as a
+# long pause of its machine would.
 sub worker
 {
 	my $worker = $node->background_psql('postgres', on_error_stop => 0);
@@ -38,7 +38,7 @@ sub claim
 		"SELECT task_id, token FROM taskq_claim('$queue', lease => '$lease')");
 }
 
-# What an answer says: '' or the SQLSTATE.
+# An answer: '' or the SQLSTATE.
 sub answer
 {
 	my ($worker, $statement) = @_;
@@ -49,8 +49,8 @@ sub answer
 	return $err =~ /ERROR:\s+(\w{5})/ ? $1 : '';
 }
 
-# Keep the background worker from taking anything back: its duty fails,
-# as it is seen to do for a task whose lease is over.
+# Keep the background worker from returning anything: its duty fails, and the
+# test has seen this for a task whose lease has expired.
 sub let_duties_fail
 {
 	my ($fail) = @_;
@@ -69,20 +69,20 @@ sub let_duties_fail
 	return;
 }
 
-# --- past its lease, but nobody has taken the task back: accepted
+# --- past its lease, but its task was not reclaimed: accepted
 let_duties_fail(1);
 my $id = $sql->("SELECT taskq_submit('complete')");
 my $frozen = worker();
 my (undef, $token) = claim($frozen, '200 ms', 'complete');
 ok($node->poll_query_until('postgres', "SELECT clock_timestamp() > lease_until FROM taskq_get($id)"),
 	'the lease is over');
-is($seen->($id), 'running|1', 'and nobody has taken the task back');
+is($seen->($id), 'running|1', 'the task was not reclaimed');
 is(answer($frozen, "BEGIN; INSERT INTO effect (task_id) VALUES ($id); SELECT taskq_complete($id, $token); COMMIT;"),
-	'', 'a late completion is accepted then');
+	'', 'a late completion is accepted');
 is($seen->($id), 'done|1', 'the task is done');
 is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '1', 'with its effect');
 
-# --- every other late answer, too
+# --- all other late answers, too
 for my $late (
 	[ 'fail', 'SELECT taskq_fail(ID, TOKEN, $$late$$)', 'pending|1' ],
 	[ 'release', 'SELECT taskq_release(ID, TOKEN)', 'pending|0' ],
@@ -98,17 +98,18 @@ for my $late (
 	$call =~ s/ID/$id/;
 	$call =~ s/TOKEN/$token/;
 	is(answer($frozen, $call), '', "a late $name is accepted");
-	is($seen->($id), $want, "and has its effect");
+	is($seen->($id), $want, "it has its effect");
 }
 let_duties_fail(0);
 
-# --- taken back by the server: refused, and what was written with it is gone
+# --- reclaimed by the server: refused, and what was written with it is rolled
+# back
 $id = $sql->("SELECT taskq_submit('q')");
 (undef, $token) = claim($frozen, '100 ms');
 my $client = $frozen->{run}{KIDS}[0]{PID};
 kill 'STOP', $client;
 ok($node->poll_query_until('postgres', "SELECT state = 'pending' FROM taskq_get($id)"),
-	'the task of a frozen worker is taken back');
+	'the task of a frozen worker is reclaimed');
 kill 'CONT', $client;
 is(answer($frozen, "BEGIN; INSERT INTO effect (task_id) VALUES ($id); SELECT taskq_complete($id, $token)"),
 	'TQ001', 'its completion is refused');
@@ -116,32 +117,32 @@ answer($frozen, 'COMMIT');
 is($seen->($id), 'pending|1', 'and changes nothing');
 is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '0', 'its effect is undone with it');
 
-# --- taken over by another worker: every answer under the old token is refused
+# --- claimed by another worker: every answer with the old token is refused
 my $other = worker();
 my ($other_id, $new_token) = claim($other, '1 h');
 is($other_id, $id, 'another worker has the task');
-cmp_ok($new_token, '>', $token, 'under a greater token');
+cmp_ok($new_token, '>', $token, 'the new token is greater');
 for my $call (
 	"taskq_complete($id, $token)", "taskq_fail($id, $token, 'late')",
 	"taskq_release($id, $token)", "taskq_suspend($id, $token)",
 	"taskq_filter($id, $token)", "taskq_extend($id, $token, '1 h')",
 	"taskq_progress($id, $token, 0.5)", "taskq_checkpoint($id, $token, '1')")
 {
-	is(answer($frozen, "SELECT $call"), 'TQ001', "$call is refused");
+	is(answer($frozen, "SELECT $call"), 'TQ001', "$call with the old token is refused");
 }
 is($sql->("SELECT state, attempt, token, checkpoint IS NULL, progress IS NULL FROM taskq_get($id)"),
-	"running|2|$new_token|t|t", 'nothing of that has left a trace');
-is(answer($other, "SELECT taskq_complete($id, $new_token)"), '', 'the owner completes it');
+	"running|2|$new_token|t|t", 'the refused calls have changed nothing');
+is(answer($other, "SELECT taskq_complete($id, $new_token)"), '', 'the worker with the new token completes it');
 is(answer($frozen, "SELECT taskq_complete($id, $token)"), 'TQ001', 'a stale answer is refused after that, too');
-is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '0', 'no effect of the stale worker');
+is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '0', 'the stale worker has left no effect');
 
-# --- tokens go on rising when a task is retried by hand
+# --- tokens still increase when a task is retried by hand
 $sql->("SELECT taskq_retry($id)");
 my (undef, $third) = claim($other, '1 h');
 cmp_ok($third, '>', $new_token, 'a token is never reset');
 answer($other, "SELECT taskq_complete($id, $third)");
 
-# --- a worker that dies between sending and reading: decided all the same
+# --- a worker that dies between sending and reading: its call ends all the same
 $id = $sql->("SELECT taskq_submit('q')");
 (undef, $token) = claim($frozen, '1 h');
 my $backend = $frozen->query_safe('SELECT pg_backend_pid()');
@@ -152,19 +153,19 @@ $frozen->query_safe("SET taskq.debug_point = 'state_before_write'");
 $frozen->query_until(qr/sent/, "\\echo sent\n"
 	  . "BEGIN\\; INSERT INTO effect (task_id) VALUES ($id)\\; SELECT taskq_complete($id, $token)\\; COMMIT;\n");
 ok($node->poll_query_until('postgres', "SELECT wait_event = 'advisory' FROM pg_stat_activity WHERE pid = $backend"),
-	'the server is at work on a completion');
+	'the server is executing a completion');
 kill 'KILL', $client;
 eval { $frozen->{run}->finish };
-is($seen->($id), 'running|1', 'its worker dies before it is decided');
+is($seen->($id), 'running|1', 'the worker dies before the call ends');
 $other->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $backend"),
-	'the server goes on and finds its client gone');
+	'the server continues and notices that its client has gone');
 is($seen->($id), 'done|1', 'the task is done');
-is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '1', 'with exactly one effect');
+is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '1', 'there is exactly one effect');
 is(error_of($node, "SELECT taskq_complete($id, $token)"), 'TQ001',
-	'who asks again learns that the token is used up');
+	'a second call says that the token was used');
 
-# --- one that dies with its transaction open has decided nothing
+# --- a worker that dies with its transaction open has changed nothing
 $id = $sql->("SELECT taskq_submit('q')");
 $frozen = worker();
 (undef, $token) = claim($frozen, '1 h');
@@ -175,8 +176,8 @@ eval { $frozen->{run}->finish };
 ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $backend"),
 	'a worker dies before its COMMIT');
 is($seen->($id) . '|' . $sql->("SELECT count(*) FROM effect WHERE task_id = $id"), 'running|1|0',
-	'the task is still its, and there is no effect');
-is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'the token is good for another try');
+	'it still has the task, and there is no effect');
+is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'the token is valid for another attempt');
 
 $other->quit;
 sound($node);

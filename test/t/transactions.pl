@@ -1,6 +1,6 @@
-# Transactions: prepared ones that outlive a crash, savepoints, others' open
-# claims, deadlocks and serialization failures, memory that runs out, locks
-# of an administrator, all memory lost while tasks flow.
+# Transactions: prepared ones that survive a crash, savepoints, open claims of
+# other sessions, deadlocks and serialization failures, out of memory, locks of
+# an administrator, all memory lost while tasks flow.
 use strict;
 use warnings;
 use FindBin;
@@ -46,12 +46,12 @@ for my $end ('commit', 'rollback')
 	my $q = "prepared_$end";
 	my ($claimed, $completed, $token) = @{ $kept{$end} }{qw(claimed completed token)};
 
-	is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = '$q'"), '0', 'a prepared submit is not seen');
+	is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = '$q'"), '0', 'a prepared submit is not visible');
 	is($sql->("SET statement_timeout = '5s'; SELECT count(*) FROM taskq_claim('$q claim')"), '0',
-		'what a prepared transaction has claimed nobody gets, nor waits for it');
-	is($seen->($completed), 'running|1', 'a prepared completion is not seen');
+		'a task that a prepared transaction has claimed is not claimed again, and no claim waits for it');
+	is($seen->($completed), 'running|1', 'a prepared completion is not visible');
 	is(error_of($node, "SET lock_timeout = '50ms'; SELECT taskq_complete($completed, $token)"), '55P03',
-		'the task waits for it');
+		'another completion waits for it');
 	$sql->("$end PREPARED '$q $_'") for qw(submit claim complete);
 	is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = '$q' AND state = 'pending'"),
 		$end eq 'commit' ? 1 : 0, "$end: the submitted task");
@@ -62,13 +62,13 @@ is($sql->("SELECT count(*) FROM taskq_claim('prepared_rollback claim')"), '1',
 	'what a rolled back transaction had claimed is free');
 is($sql->("SELECT count(*) FROM taskq_claim('prepared_commit')"), '1', 'what a committed one submitted can be claimed');
 is(error_of($node, "SELECT taskq_complete($kept{rollback}{completed}, $kept{rollback}{token})"), '',
-	'and the token of a completion that rolled back is still good');
+	'the token of a completion that was rolled back is still valid');
 
-# a prepared claim's lease ends, too, though no session has told anybody
+# the lease of a prepared claim expires, too, though no session has reported it
 my $id = $submit->('prepared_lease');
 $sql->("BEGIN; SELECT taskq_claim('prepared_lease', lease => '300 ms'); PREPARE TRANSACTION 'lease'");
 $sql->("COMMIT PREPARED 'lease'");
-ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'the lease of a prepared claim ends');
+ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'the lease of a prepared claim expires');
 
 # --- savepoints
 my $one = $node->background_psql('postgres', on_error_stop => 0);
@@ -79,37 +79,38 @@ $two->query_safe($quick);
 $id = $submit->('savepoint');
 $one->query_safe("BEGIN; SAVEPOINT s; SELECT task_id FROM taskq_claim('savepoint'); ROLLBACK TO s");
 is($two->query_safe("BEGIN; SELECT task_id, attempt FROM taskq_claim('savepoint')"), "$id|1",
-	'what a savepoint claimed is free when it has rolled back, its attempt not used');
+	'a task that a savepoint claimed is free when it was rolled back, its attempt not used');
 $two->query_safe('ROLLBACK');
 is($one->query_safe("SAVEPOINT t; SELECT task_id, attempt FROM taskq_claim('savepoint')"), "$id|1",
-	'also for the same transaction');
+	'the same transaction can claim it, too');
 $one->query_safe('RELEASE t; ROLLBACK TO s; COMMIT');
 is($seen->($id), 'pending|0', 'a released savepoint goes with the one around it');
 $one->query_safe("BEGIN; SAVEPOINT s; SELECT task_id FROM taskq_claim('savepoint', lease => '3 s'); RELEASE s; COMMIT");
 is($seen->($id), 'running|1', 'a released savepoint stays with its transaction');
-ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'and its lease ends');
+ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'its lease expires');
 my ($c_id, $token) = split /\|/, $sql->(<<'SQL');
 SELECT taskq_submit('savepoint2') \g /dev/null
 SELECT task_id, token FROM taskq_claim('savepoint2', lease => '1 h')
 SQL
 $one->query_safe("BEGIN; SAVEPOINT s; SELECT taskq_complete($c_id, $token); ROLLBACK TO s; COMMIT");
 is($seen->($c_id), 'running|1', 'a completion in a savepoint that rolled back did not happen');
-is($sql->("SELECT count(*) FROM taskq_check()"), '0', 'and the task is still known to run');
-is(error_of($node, "SELECT taskq_complete($c_id, $token)"), '', 'its token is good');
-# a queue that came with a savepoint goes with it, and can come again
+is($sql->("SELECT count(*) FROM taskq_check()"), '0', 'the task is still known to be running');
+is(error_of($node, "SELECT taskq_complete($c_id, $token)"), '', 'its token is valid');
+# a queue that a savepoint has created is removed with it, and can be created
+# again
 $one->query_safe("BEGIN; SAVEPOINT s; SELECT taskq_submit('fresh'); ROLLBACK TO s; SELECT taskq_submit('fresh') \\g /dev/null\nCOMMIT");
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'fresh'"), '1', 'a queue made anew after a savepoint rolled back');
+is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'fresh'"), '1', 'a queue is created again after a savepoint was rolled back');
 
-# --- another's open claim
+# --- an open claim of another session
 $submit->('open') for 1, 2;
 my $first = $one->query_safe("BEGIN; SELECT task_id FROM taskq_claim('open')");
 my $second = $two->query_safe("SELECT task_id FROM taskq_claim('open')");
 isnt($second, $first, 'with a claim open, others get other tasks');
-is($two->query_safe("SELECT count(*) FROM taskq_claim('open')"), '0', 'and nothing, at once, when there is none');
+is($two->query_safe("SELECT count(*) FROM taskq_claim('open')"), '0', 'they immediately get nothing when there is none');
 $one->query_safe('ROLLBACK');
-is($two->query_safe("SELECT task_id FROM taskq_claim('open')"), $first, 'what rolled back is free at once');
+is($two->query_safe("SELECT task_id FROM taskq_claim('open')"), $first, 'a task whose claim was rolled back is free immediately');
 
-# --- a deadlock of two that complete in opposite order
+# --- a deadlock of two sessions that complete in opposite order
 my (@ids, @tokens);
 $submit->('deadlock') for 1, 2;
 for (split /\n/, $sql->("SELECT task_id, token FROM taskq_claim('deadlock', max_tasks => 2, lease => '1 h')"))
@@ -124,17 +125,17 @@ $two->query_safe("BEGIN; SELECT taskq_complete($ids[1], $tokens[1])");
 my $pid = $one->query_safe('SELECT pg_backend_pid()');
 $one->query_until(qr/sent/, "\\echo sent\nSELECT taskq_complete($ids[1], $tokens[1]);\n");
 ok($node->poll_query_until('postgres', "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid"),
-	'one waits for the other');
+	'one session waits for the other');
 $two->query("SELECT taskq_complete($ids[0], $tokens[0])");
 $one->query('SELECT 1');
 my $errors = join ' ', map { my $e = $_->{stderr}; $_->{stderr} = ''; $e =~ /ERROR:\s+(\w{5})/ ? $1 : () } $one, $two;
-like($errors, qr/^40P01( 25P02)?$/, 'a deadlock ends with 40P01 for one of them');
+like($errors, qr/^40P01( 25P02)?$/, 'a deadlock ends with 40P01 for one session');
 $_->query('COMMIT') for $one, $two;
 $_->{stderr} = '' for $one, $two;
 is($sql->("SELECT count(*) FILTER (WHERE state = 'done'), count(*) FROM taskq.tasks WHERE queue = 'deadlock'"),
-	'2|2', 'the other has completed both');
+	'2|2', 'the other session has completed both');
 
-# --- no memory behind a write: an error, nothing half done
+# --- out of memory after a write: an error, and nothing is half done
 $id = $submit->('memory');
 is(error_of($node, "SET taskq.fault_point = 'state_after_write:oom'; SELECT taskq_claim('memory')"), '53200',
 	'no memory in a claim');
@@ -151,23 +152,23 @@ for my $call ("taskq_complete($id, $token)", "taskq_fail($id, $token, 'x')", "ta
 	$one->query_safe("ROLLBACK TO s; SET LOCAL taskq.fault_point = 'state_after_write:oom'");
 }
 $one->query_safe("ROLLBACK TO s; COMMIT");
-is($seen->($id), 'running|1', 'the session goes on, the claim before it is kept');
+is($seen->($id), 'running|1', 'the session continues, and keeps the claim before it');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'tables and memory agree');
-is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'and the token is good');
-# nor is it taken for an option that cannot be read
+is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'the token is valid');
+# the error is not mistaken for invalid options
 $id = $sql->(q[SELECT taskq_submit('memory', options => '{"retry": "fixed", "retry_base": "1 h"}')]);
 $one->query_safe("SELECT token FROM taskq_claim('memory', lease => '1 h')");
 ($token) = $one->query_safe("SELECT token FROM taskq_get($id)");
 is(error_of($node, "SET taskq.fault_point = 'task_options:oom'; SELECT taskq_fail($id, $token, 'x')"), '53200',
 	'no memory for the options of a task');
-is($seen->($id), 'running|1', 'it is running still');
+is($seen->($id), 'running|1', 'the task is still running');
 $sql->("SELECT taskq_fail($id, $token, 'x')");
 is($sql->("SELECT state, run_at > now() + interval '50 min' FROM taskq.tasks WHERE task_id = $id"), 'pending|t',
-	'its own options hold: another attempt comes in an hour');
+	'its own options hold: the next attempt comes in an hour');
 $id = $submit->('fatal');
 like(error_of($node, "SET taskq.fault_point = 'state_after_write:fatal'; SELECT taskq_claim('fatal')"), qr/^57P01$/,
-	'a session that ends behind the write of a claim');
-is($seen->($id), 'pending|0', 'leaves the task free');
+	'a session ends after it has written a claim');
+is($seen->($id), 'pending|0', 'the task is free');
 
 # --- an administrator's lock
 $id = $submit->('locked');
@@ -179,7 +180,7 @@ for my $call ("taskq_submit('locked')", "taskq_claim('locked')", "taskq_get($id)
 	cmp_ok(time - $begin, '<', 3, 'in time');
 }
 $one->query_safe('ROLLBACK');
-is($sql->("SELECT task_id FROM taskq_claim('locked')"), $id, 'all works afterwards');
+is($sql->("SELECT task_id FROM taskq_claim('locked')"), $id, 'everything works afterwards');
 
 # --- SERIALIZABLE and REPEATABLE READ clients, an administrator that rewrites
 # tables, and memory lost again and again, while tasks flow
@@ -201,7 +202,7 @@ SELECT taskq_fail(:c_task_id, :c_token, 'again') \g /dev/null
 \endif
 \endif
 SQL
-# all in one transaction: nothing is left when it fails
+# all in one transaction: a failure leaves nothing
 my $whole = <<'SQL';
 \unset c_task_id
 BEGIN ISOLATION LEVEL SERIALIZABLE;
@@ -239,13 +240,13 @@ for my $flow (@flows)
 }
 note 'errors: ' . join ', ', map { "$_: $met{$_}" } sort keys %met;
 is(join(' ', grep { !/^(40001|40P01)$/ } sort keys %met), '', 'clients met only 40001 and 40P01');
-is(join(' ', grep { !/^(|40P01)$/ } sort keys %admin), '', 'the administrator at most 40P01');
+is(join(' ', grep { !/^(|40P01)$/ } sort keys %admin), '', 'the administrator met at most 40P01');
 is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'flow' AND state = 'done'"), $tasks, 'no task was lost');
 is($sql->("SELECT count(*), count(DISTINCT task_id) FROM effect JOIN taskq.tasks USING (task_id) WHERE queue = 'flow'"),
-	"$tasks|$tasks", 'exactly one effect each');
+	"$tasks|$tasks", 'each task has exactly one effect');
 
 $_->quit for $one, $two;
-ok(within(20, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the registry is complete again');
+ok(within(20, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the table of running tasks is complete again');
 amcheck($node);
 sound($node);
 $node->stop('fast');

@@ -1,6 +1,6 @@
-# Registrations that have ended, and labels, are removed when nothing refers
-# to them: no live task, no finished one, no change of a state; and not
-# before.  A label that is used does not go, nor does its use make others wait.
+# Ended registrations, and labels, are removed when nothing refers to them: no
+# live task, no finished one, no change of a state; and not before. A label that
+# is in use is not removed, and using it makes no session wait.
 use strict;
 use warnings;
 use FindBin;
@@ -10,13 +10,13 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
 
-# the background worker looks when it starts, and this test by itself
+# the background worker checks when it starts, and this test calls it itself
 my $node = start_node('workers', 'taskq.retention_interval' => "'1d'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
 my $removed = sub { $sql->("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") };
 my $there = sub { $sql->("SELECT string_agg(name, ',' ORDER BY name) FROM taskq.worker") };
 
-# as if its last use, or its end, had been that long ago
+# make its last use, or its end, that old
 sub age
 {
 	my ($name, $span) = @_;
@@ -24,7 +24,7 @@ sub age
 		  . " ended_at = CASE WHEN state <> 3 THEN now() - interval '$span' END WHERE name = '$name' AND state <> 1");
 }
 
-# a task that the label has done
+# a task that the label has completed
 sub done
 {
 	my ($queue, $name) = @_;
@@ -41,35 +41,35 @@ my $task = done('q', 'rotating');
 done('none', 'traceless');
 age($_, '3 h') for 'rotating', 'traceless';
 $sql->("UPDATE taskq.archive SET finished_at = now() - interval '3 h'");
-is($removed->(), '0', 'a finished task keeps what may belong to it');
-is($shown->($task), 'rotating', 'and shows its worker');
+is($removed->(), '0', 'a finished task keeps the label that it may refer to');
+is($shown->($task), 'rotating', 'it shows its worker');
 $sql->("UPDATE taskq.archive SET finished_at = now() - interval '30 min' WHERE task_id = $task");
 age('rotating', '30 min');
-is($removed->(), '1', 'a label goes whose last use was before all that is kept');
-is($there->(), 'rotating', 'and only that');
-is($shown->($task), 'rotating', 'the other is still shown');
+is($removed->(), '1', 'a label is removed if its last use is older than all that is kept');
+is($there->(), 'rotating', 'no other label is removed');
+is($shown->($task), 'rotating', 'the other label is still shown');
 $sql->('DELETE FROM taskq.archive');
 age('rotating', '3 h');
-is($removed->(), '1', 'it goes when its task has gone');
+is($removed->(), '1', 'it is removed with its task');
 
-# --- a task with a time of its own
+# --- a task with its own retention
 $task = done('for ever', 'kept');
 age('kept', '400 d');
 is($removed->(), '0', 'a task that is kept for ever keeps its label');
-is($shown->($task), 'kept', 'and shows it');
+is($shown->($task), 'kept', 'the label is shown');
 $sql->("UPDATE taskq.archive SET finished_at = now() - interval '400 d'");
-is($removed->(), '0', 'however old both are');
+is($removed->(), '0', 'the age of both does not matter');
 $sql->("SELECT taskq_purge('for ever')");
-is($removed->(), '1', 'purged, it lets it go');
+is($removed->(), '1', 'after a purge of the task the label is removed');
 
 # --- a change of a state
 done('history', 'changed');
 age('changed', '3 h');
 $sql->("UPDATE taskq.transition SET at = now() - interval '3 h'");
 is($removed->(), '0', 'a change of a state keeps the label');
-is($sql->("SELECT DISTINCT worker FROM taskq.history WHERE worker IS NOT NULL"), 'changed', 'and shows it');
+is($sql->("SELECT DISTINCT worker FROM taskq.history WHERE worker IS NOT NULL"), 'changed', 'the label is shown');
 $sql->('DELETE FROM taskq.transition');
-is($removed->(), '1', 'and lets it go');
+is($removed->(), '1', 'without the change it is removed');
 
 # --- a live task
 $sql->("SELECT taskq_submit('none')");
@@ -77,30 +77,30 @@ my ($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('n
 age('holds', '40 d');
 is($removed->(), '0', 'a running task keeps its label');
 is($sql->("SELECT now() - registered_at < interval '30 min' FROM taskq.worker WHERE name = 'holds'"), 't',
-	'which is in use as long as it holds one');
+	'the label is in use as long as it holds a task');
 $sql->("SELECT taskq_complete($id, $token)");
-is($removed->(), '0', 'and stays for a while after that');
+is($removed->(), '0', 'it stays for some time after that');
 age('holds', '3 h');
 age('holds', '1 h 59 min');
-is($removed->(), '0', 'one used less than two hours ago stays');
+is($removed->(), '0', 'a label that was used less than two hours ago stays');
 age('holds', '2 h 1 min');
-is($removed->(), '1', 'one used before that goes');
+is($removed->(), '1', 'a label that was used before that is removed');
 
 # --- registrations
 $sql->("SELECT taskq_register(w, '{none}'), taskq_deregister(w) FROM unnest(ARRAY['young', 'old']) w; SELECT taskq_register('alive')");
 age('young', '6 d');
 age('old', '8 d');
-is($removed->(), '1', 'a registration goes as long after its end as finished tasks do');
-is($there->(), 'alive,young', 'not before, nor one that lives');
+is($removed->(), '1', 'a registration is removed as long after its end as finished tasks are');
+is($there->(), 'alive,young', 'not before, and a live one is not');
 age('young', '8 d');
-is($removed->(), '1', 'the other later');
+is($removed->(), '1', 'the other registration is removed later');
 is($sql->("SELECT value FROM taskq.metrics WHERE name = 'workers.cleaned' AND queue = 'none'"), '2', 'both are counted for their queue');
 $sql->("SELECT taskq_submit('for ever'); SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('for ever', 'alive')");
 $sql->("SELECT taskq_deregister('alive')");
 age('alive', '40 d');
-is($removed->(), '0', 'one that has done a task which is kept stays');
+is($removed->(), '0', 'a registration that has completed a kept task stays');
 $sql->("SELECT taskq_purge('for ever')");
-is($removed->(), '1', 'until that is gone');
+is($removed->(), '1', 'it is removed when that task is gone');
 
 # --- using a label
 done('none', 'used');
@@ -110,20 +110,20 @@ is($sql->("SELECT xmin FROM taskq.worker WHERE name = 'used'"), $row, 'using a l
 age('used', '90 min');
 done('none', 'used');
 is($sql->("SELECT count(*), bool_and(now() - registered_at < interval '30 min') FROM taskq.worker WHERE name = 'used'"), '1|t',
-	'but after an hour');
+	'after an hour it does');
 
-# a session that has kept it in mind
+# a session that has the label in its cache
 my $session = $node->background_psql('postgres');
 my $claim = "SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('none', 'used')";
 $sql->("SELECT taskq_submit('none')");
 is($session->query_safe($claim), '1', 'a session uses the label');
 $sql->("DELETE FROM taskq.worker WHERE name = 'used'");
-$sql->("SELECT taskq_register('other'), taskq_deregister('other')");    # tells sessions to look again
+$sql->("SELECT taskq_register('other'), taskq_deregister('other')");    # makes sessions read it again
 $sql->("SELECT taskq_submit('none')");
-is($session->query_safe($claim), '1', 'when it is gone');
-is($there->(), 'other,used', 'it is made again');
+is($session->query_safe($claim), '1', 'the label is removed');
+is($there->(), 'other,used', 'it is created again');
 
-# somebody else has locked its row
+# another session has locked its row
 my $locker = $node->background_psql('postgres');
 for my $case ([ '90 min', 1 ], [ '3 h', 2 ])
 {
@@ -134,11 +134,11 @@ for my $case ([ '90 min', 1 ], [ '3 h', 2 ])
 	$sql->("SELECT taskq_submit('none')");
 	is($sql->("SET lock_timeout = '20 s'; $claim"), '1', "locked, last used $span ago: a claim does not wait");
 	is($sql->("SELECT count(*) FROM taskq.worker WHERE name = 'used'"), $rows, "labels of the name: $rows");
-	is($removed->(), '0', 'what is locked is not removed');
+	is($removed->(), '0', 'a locked label is not removed');
 	$locker->query_safe('COMMIT');
 }
-is($removed->(), '1', 'of two labels of a name the one that is not used goes');
-is($there->(), 'other,used', 'the other stays');
+is($removed->(), '1', 'of two labels of a name the unused one is removed');
+is($there->(), 'other,used', 'the other label stays');
 
 # --- more than a batch, and more that stay than a batch
 $sql->('DELETE FROM taskq.worker');
@@ -151,7 +151,7 @@ INSERT INTO taskq.archive SELECT (json_populate_record(a, json_build_object('tas
   FROM taskq.archive_keep a, taskq.worker w WHERE substr(w.name, 6)::int <= 3000;
 SQL
 # a session that does not know a name yet finds it by an index
-is($sql->(<<'SQL'), '0', 'names are found without reading all of them');
+is($sql->(<<'SQL'), '0', 'names are found without reading all rows');
 BEGIN;
 DO $$ BEGIN
 	PERFORM taskq_register('one of many');
@@ -165,9 +165,10 @@ SQL
 my $turns = $node->background_psql('postgres');
 my $count = 0;
 $count += $turns->query_safe("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") for 1 .. 5;
-is($count, 1000, 'all that can go do, behind those that cannot');
+is($count, 1000, 'all that can be removed are, behind those that cannot');
 
-# --- numbers begin anew when all have been given out; those in use are left out
+# --- numbers start again when all have been given out; numbers in use are
+# skipped
 $sql->("SELECT taskq_create_queue('pods')");
 $sql->("SELECT taskq_register('kept')");
 my $kept = $sql->("SELECT worker_id FROM taskq.worker WHERE name = 'kept'");
@@ -178,22 +179,22 @@ $sql->("SELECT FROM taskq_claim('pods', 'pod $_')") for 1 .. 2;
 is($number->('pod 2'), 2147483647, 'the last number');
 $sql->("SELECT setval('taskq.worker_id_seq', 2147483647)");
 $sql->("SELECT FROM taskq_claim('pods', 'pod 3')");
-cmp_ok($number->('pod 3'), '<', 2147483646, 'then numbers begin anew');
+cmp_ok($number->('pod 3'), '<', 2147483646, 'then numbers start again');
 $sql->("SELECT setval('taskq.worker_id_seq', $kept - 1)");
 $sql->("SELECT FROM taskq_claim('pods', 'pod 4')");
-cmp_ok($number->('pod 4'), '>', $kept, 'a label gets one that is free');
+cmp_ok($number->('pod 4'), '>', $kept, 'a label gets a free number');
 $sql->("SELECT setval('taskq.worker_id_seq', $kept - 1)");
 $sql->("SELECT taskq_register('pod 5')");
-cmp_ok($number->('pod 5'), '>', $number->('pod 4'), 'and so does a registration');
+cmp_ok($number->('pod 5'), '>', $number->('pod 4'), 'a registration gets a free number');
 $sql->("SELECT FROM taskq_claim('pods', 'pod 5')");
 is($sql->("SELECT string_agg(worker, ',' ORDER BY worker) FROM taskq.tasks WHERE queue = 'pods' AND state = 'running'"),
-	'pod 1,pod 2,pod 3,pod 4,pod 5', 'each has its own task');
+	'pod 1,pod 2,pod 3,pod 4,pod 5', 'each number has its own task');
 # the newest registration of a name is not the one with the highest number
 $sql->("SELECT taskq_register('again'); SELECT setval('taskq.worker_id_seq', 100000)");
 $sql->("UPDATE taskq.worker SET worker_id = 2000000000 WHERE name = 'again'; SELECT taskq_deregister('again'), taskq_register('again')");
 $sql->("UPDATE taskq.worker SET state = 2, ended_at = now() WHERE name = 'again' AND state = 1; SELECT taskq_register('other')");
 like(($node->psql('postgres', "SELECT FROM taskq_claim(NULL, 'again')"))[2],
-	qr/dead/, 'what a name is told is of its newest registration');
+	qr/dead/, 'a call by name uses the newest registration');
 $sql->("SELECT count(*) FROM (SELECT taskq_complete(task_id, token, keep => false) FROM taskq.tasks WHERE queue = 'pods' AND state = 'running') c");
 $sql->("DELETE FROM taskq.worker WHERE name NOT LIKE 'many %'");
 $sql->("SELECT taskq_purge('for ever')");

@@ -1,6 +1,6 @@
-# pg_upgrade, and recovery to a point in time: everything is kept, duties go
-# on without taskq_activate(), a copy stays a copy, and no id and no pair of
-# id and token is given out twice.
+# pg_upgrade, and recovery to a point in time: everything is kept, duties
+# continue without taskq_activate(), a copy stays a copy, and no id and no pair
+# of id and token is given out twice.
 # (takes long)
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ my %before = map { $_ => contents($old, $_) . "\n" . numbers($old, $_) . "\n" . 
 my $grants = q{SELECT proname, array_agg(a::text ORDER BY a::text) FROM pg_proc, unnest(coalesce(proacl, acldefault('f', proowner))) a WHERE proname ~ '^taskq_' GROUP BY 1 ORDER BY 1};
 my $rights = $old->safe_psql('postgres', $grants);
 ok(stays(1, sub { contents($old, 'copied') . "\n" . numbers($old, 'copied') . "\n" . $old->safe_psql('copied', 'TABLE taskq.instance') eq $before{copied} }),
-	'which stays still');
+	'the copy is inactive');
 $old->stop('fast');
 
 my $new = PostgreSQL::Test::Cluster->new('new');
@@ -45,20 +45,20 @@ $new->start;
 for my $database (qw(postgres copied elsewhere))
 {
 	is(contents($new, $database) . "\n" . numbers($new, $database) . "\n" . $new->safe_psql($database, 'TABLE taskq.instance'),
-		$before{$database}, "$database: every row and number, and what says whose it is");
+		$before{$database}, "$database: every row and number is there, and the mark of a copy");
 }
-is($new->safe_psql('postgres', $grants), $rights, 'privileges are as they were');
-ok(within(40, sub { worker_pid($new) ne '' && worker_pid($new, 'elsewhere') ne '' }), 'background workers are at work');
+is($new->safe_psql('postgres', $grants), $rights, 'privileges are unchanged');
+ok(within(40, sub { worker_pid($new) ne '' && worker_pid($new, 'elsewhere') ne '' }), 'background workers run');
 ok(stays(20, sub { worker_pid($new, 'copied') eq '' && $new->safe_psql('copied', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'running' }),
-	'but the copy is still');
+	'the copy is still inactive');
 is($new->safe_psql('postgres', "SET ROLE bob; SELECT payload FROM taskq_claim('q', tags => '{b}')"), '"deadline"', 'roles have their rights');
 is($new->safe_psql('elsewhere', 'SELECT task_id, token > 0 FROM apart.taskq_claim(\'other\')'), '1|t', 'the extension in another schema works');
 my ($held, $token) = split /\|/, $new->safe_psql('postgres', "SELECT task_id, token FROM taskq.tasks WHERE queue = 'held'");
-is(error_of($new, "SELECT taskq_extend($held, $token, '100 ms')"), '', 'an old token is good');
-ok(within(40, sub { $new->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE task_id = $held") eq 'pending' }), 'its lease ends');
-cmp_ok($new->safe_psql('postgres', "SELECT taskq_submit('q')"), '>', $new->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.archive'), 'ids go on');
+is(error_of($new, "SELECT taskq_extend($held, $token, '100 ms')"), '', 'an old token is valid');
+ok(within(40, sub { $new->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE task_id = $held") eq 'pending' }), 'its lease expires');
+cmp_ok($new->safe_psql('postgres', "SELECT taskq_submit('q')"), '>', $new->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.archive'), 'ids continue');
 is(error_of($new, 'DROP EXTENSION taskq', 'elsewhere'), '', 'an upgraded extension can be dropped');
-is($new->safe_psql('elsewhere', "SELECT count(*) FROM pg_namespace WHERE nspname = 'taskq'"), '0', 'as a whole');
+is($new->safe_psql('elsewhere', "SELECT count(*) FROM pg_namespace WHERE nspname = 'taskq'"), '0', 'all of it is dropped');
 sound($new);
 amcheck($new);
 $new->stop('fast');
@@ -97,13 +97,13 @@ $recovered->append_conf('postgresql.conf', "recovery_target_name = 'point'\nreco
 $recovered->start;
 $recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
 is($recovered->safe_psql('postgres', "SELECT count(*), sum(token) FROM taskq.tasks WHERE queue = 'p'"), $point,
-	'recovered: what was there at that point');
-ok(within(40, sub { worker_pid($recovered) ne '' }), 'duties go on');
-ok(within(40, sub { $recovered->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'lease'") eq 'pending' }), 'a lease ends');
+	'recovered: the rows are those of that point');
+ok(within(40, sub { worker_pid($recovered) ne '' }), 'duties continue');
+ok(within(40, sub { $recovered->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'lease'") eq 'pending' }), 'a lease expires');
 given($recovered->safe_psql('postgres', $work)) for 1 .. 3;
 given($sql->($work));
 is("@twice", '', 'no id was given twice, and no pair of id and token');
-cmp_ok(scalar(keys %given), '>', 200, 'of many');
+cmp_ok(scalar(keys %given), '>', 200, 'many were compared');
 sound($recovered);
 amcheck($recovered);
 $_->stop('fast') for $recovered, $primary;

@@ -1,7 +1,6 @@
 # Sessions sleep in the server until there is something to claim: what wakes
-# them, whom, and what does not; that a wake is not lost with the one who got
-# it; that sleep ends when it has to.
-# (takes long)
+# which of them, and what does not; that a wake is not lost with the session
+# that got it; that a wait ends when it has to. (takes long)
 use strict;
 use warnings;
 use FindBin;
@@ -25,7 +24,7 @@ my $numbers = \&numbers;
 
 waiters_of($node);
 
-# quiet(W...): nobody was woken by what the code does, and they sleep on.
+# quiet(W...): no session was woken by what the code does, and they still sleep.
 sub quiet
 {
 	my ($code, @w) = @_;
@@ -37,17 +36,17 @@ sub quiet
 
 sub claimed { return $sql->("SELECT count(*) FROM taskq.tasks WHERE state = 'running'") }
 
-# --- without sleep, and until time is up
+# --- no sleep, and sleep until the time is up
 $sql->("SELECT taskq_create_queue('q')");
 $sql->("SELECT taskq_submit('q', '1')");
 is($sql->("CALL taskq_wait('q')"), 't', 'a task is there');
-is(claimed(), 0, 'and was not taken');
-is($sql->("SELECT payload FROM taskq_claim('q', wait => '5 min')"), '1', 'a claim has no need to wait');
+is(claimed(), 0, 'taskq_wait did not take it');
+is($sql->("SELECT payload FROM taskq_claim('q', wait => '5 min')"), '1', 'a claim does not wait');
 my $began = time;
-is($sql->("SELECT count(*) FROM taskq_claim('q', wait => '300 ms')"), '0', 'time is up');
-is($sql->("CALL taskq_wait('q', '300 ms')"), 'f', 'time is up, as told');
-cmp_ok(time - $began, '>=', 0.6, 'not too early');
-is($numbers->()->{waiting}, 0, 'nobody waits any more');
+is($sql->("SELECT count(*) FROM taskq_claim('q', wait => '300 ms')"), '0', 'taskq_wait ends when its time is up');
+is($sql->("CALL taskq_wait('q', '300 ms')"), 'f', 'a claim ends when its time is up');
+cmp_ok(time - $began, '>=', 0.6, 'it does not end too early');
+is($numbers->()->{waiting}, 0, 'no session waits any longer');
 
 # --- submit
 my $w = claimer("'q'");
@@ -56,14 +55,14 @@ is(answer($w), '"by submit"', 'a submit wakes a claim');
 $w = sleeper("CALL taskq_wait('q', '5 min');");
 is($sql->("SELECT backend_xmin IS NULL AND backend_xid IS NULL FROM pg_stat_activity WHERE application_name = '$w->{name}'"),
 	't', 'taskq_wait sleeps without a snapshot');
-is($sql->('SELECT count(*) FROM pg_locks WHERE relation IS NOT NULL AND pid = ' . pid_of($w)), '0', 'and without locks on tables');
+is($sql->('SELECT count(*) FROM pg_locks WHERE relation IS NOT NULL AND pid = ' . pid_of($w)), '0', 'it has no locks on tables');
 $sql->("SELECT taskq_submit('q', '2')");
 is(answer($w), 't', 'a submit wakes taskq_wait');
-is($sql->("SELECT payload FROM taskq_claim('q')"), '2', 'which took nothing');
+is($sql->("SELECT payload FROM taskq_claim('q')"), '2', 'taskq_wait took nothing');
 $w = claimer("'q'");
-ok(quiet(sub { $sql->("BEGIN; SELECT taskq_submit('q', '3'); ROLLBACK") }, $w), 'a submit that rolls back wakes nobody');
-ok(quiet(sub { $sql->("SELECT taskq_submit('other', '3')") }, $w), 'nor does one to another queue');
-ok(quiet(sub { $sql->("SELECT taskq_submit('q', '3', suspended => true)") }, $w), 'nor a suspended task');
+ok(quiet(sub { $sql->("BEGIN; SELECT taskq_submit('q', '3'); ROLLBACK") }, $w), 'a submit that is rolled back wakes no session');
+ok(quiet(sub { $sql->("SELECT taskq_submit('other', '3')") }, $w), 'a submit to another queue wakes no session');
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '3', suspended => true)") }, $w), 'a suspended task wakes no session');
 ok(quiet(sub { $sql->("BEGIN; SELECT taskq_submit('q', '\"prepared\"'); PREPARE TRANSACTION 'p'") }, $w), 'nor PREPARE TRANSACTION');
 $sql->("COMMIT PREPARED 'p'");
 is(answer($w), '"prepared"', 'COMMIT PREPARED does');
@@ -74,12 +73,12 @@ $sql->("SELECT taskq_submit('q', '4')");
 $holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('q')");
 $w = claimer("'q'");
 $holder->query_safe('ROLLBACK');
-is(answer($w), '4', 'a claim that rolls back wakes');
+is(answer($w), '4', 'a claim that is rolled back wakes');
 $sql->("SELECT taskq_submit('q', '5')");
 $holder->query_safe("BEGIN; SAVEPOINT a; SELECT task_id FROM taskq_claim('q')");
 $w = claimer("'q'");
 $holder->query_safe('ROLLBACK TO a');
-is(answer($w), '5', 'a savepoint that rolls back wakes, while its transaction goes on');
+is(answer($w), '5', 'a savepoint that is rolled back wakes before its transaction ends');
 $holder->query_safe('ROLLBACK');
 $sql->("SELECT taskq_submit('q', '6')");
 $holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('q')");
@@ -101,39 +100,39 @@ for my $end ("taskq_fail(task_id, token, 'no', retry_in => '0')", 'taskq_release
 my $a = claimer("'q', tags => '{a}'");
 my $none = claimer("'q'");
 my $both = claimer("'q', tags => '{a,b}'");
-ok(quiet(sub { $sql->("SELECT taskq_submit('q', '8', tags => '{c}')") }, $a, $none, $both), 'tags that nobody has');
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '8', tags => '{c}')") }, $a, $none, $both), 'tags that no session has');
 $sql->("SELECT taskq_submit('q', '\"b\"', tags => '{b}')");
 is(answer($both), '"b"', 'tags of one');
-ok(asleep($a, $none), 'the others sleep on');
+ok(asleep($a, $none), 'the other sessions still sleep');
 my $before = $numbers->();
 $sql->("SELECT taskq_submit('q', '\"a\"', tags => '{a}')");
 is(answer($a), '"a"', 'tags of another');
-is($numbers->()->{wakes}, $before->{wakes} + 1, 'who alone was woken');
+is($numbers->()->{wakes}, $before->{wakes} + 1, 'no other session was woken');
 $a = claimer("'q', tags => '{a}'");
 $sql->("SELECT taskq_submit('q', '\"first\"')");
-is(answer($none), '"first"', 'the one that has waited longest is woken first');
+is(answer($none), '"first"', 'the session that has waited longest is woken first');
 $sql->("SELECT taskq_submit('q', '\"second\"')");
-is(answer($a), '"second"', 'then the next one');
+is(answer($a), '"second"', 'the next one is woken next');
 my $many = claimer("'q', tags => '{t1,t2,t3,t4,t5,t6,t7,t8}'");
 $sql->("SELECT taskq_submit('q', '\"new\"', tags => '{t7,t8}')");
-is(answer($many), '"new"', 'many tags, and a lane that is made now');
+is(answer($many), '"new"', 'many tags, and a lane that is created now');
 $many = claimer("'q', tags => '{t1,t2,t3,t4,t5,t6,t7,t8}'");
 $sql->("SELECT taskq_submit('q', '\"old\"', tags => '{t7,t8}')");
-is(answer($many), '"old"', 'and one that there was');
+is(answer($many), '"old"', 'an existing lane');
 
 # --- queues
 $w = claimer("'later'", 'SET client_min_messages = warning;');
-ok(quiet(sub { $sql->("SELECT taskq_submit('q', '9')") }, $w), 'a queue that there is not');
+ok(quiet(sub { $sql->("SELECT taskq_submit('q', '9')") }, $w), 'a queue that does not exist');
 $sql->("SELECT taskq_submit('later', '\"made\"')");
-is(answer($w), '"made"', 'is waited for');
+is(answer($w), '"made"', 'a session can wait for it');
 $w = claimer("'later'", 'SET client_min_messages = warning;');
 $sql->("SELECT taskq_drop_queue('later', true)");
 ok(asleep($w), 'a queue that is dropped');
 $sql->("SELECT taskq_submit('later', '\"again\"')");
-is(answer($w), '"again"', 'is waited for, too');
+is(answer($w), '"again"', 'a session can wait for it, too');
 $w = claimer("'later'", 'SET taskq.auto_create_queues = off;');
 $sql->("SELECT taskq_drop_queue('later', true)");
-is(answer($w), 'TQ003', 'unless queues do not make themselves');
+is(answer($w), 'TQ003', 'it cannot if queues are not created automatically');
 
 # --- paused
 for my $name ('q', '*')
@@ -143,14 +142,14 @@ for my $name ('q', '*')
 	$sql->("SELECT taskq_submit('q', '10')");
 	ok(asleep($w), "$name is paused");
 	$sql->("SELECT taskq_resume('$name')");
-	is(answer($w), $name eq 'q' ? '9' : '10', 'and resumed');
+	is(answer($w), $name eq 'q' ? '9' : '10', 'it is resumed');
 }
 $sql->("SELECT taskq_purge('q', '{pending}')");
 $sql->("SELECT taskq_pause('q', until => clock_timestamp() + interval '2 s')");
 $sql->("SELECT taskq_submit('q', '11')");
-# nobody knows that it sleeps before the pause is over
+# no other session knows that it sleeps before the pause is over
 $w = start("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h');");
-is(answer($w), '11', 'a pause ends by itself');
+is(answer($w), '11', 'the end of a pause wakes');
 
 # --- limits
 $sql->("SELECT taskq_create_queue('m', '{\"max_running\": 1}')");
@@ -160,20 +159,20 @@ $w = claimer("'m'");
 my $next = claimer("'m'");
 $before = $numbers->();
 $sql->("SELECT taskq_complete($id, $token)");
-is(answer($w), '2', 'an end of a running task makes room for another');
-ok(asleep($next), 'for one only');
+is(answer($w), '2', 'the end of a running task makes room for another');
+ok(asleep($next), 'it makes room for one only');
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'm' AND state = 'running'");
-is(answer($next), '3', 'and the next for the next');
+is(answer($next), '3', 'the next end makes room for the next task');
 $w = claimer("'m'");
 $sql->("SELECT taskq_alter_queue('m', '{\"max_running\": 2}')");
-is(answer($w), '4', 'a limit that is raised');
+is(answer($w), '4', 'a limit that is raised wakes');
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE queue = 'm' AND state = 'running'");
 $sql->("SELECT taskq_alter_queue('m', '{\"max_running\": 1}')");
 $holder = open_session($node);
 $holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('m')");
 $w = claimer("'m'");
 $holder->query_safe('ROLLBACK');
-is(answer($w), '5', 'a claim that rolls back makes room');
+is(answer($w), '5', 'a claim that is rolled back makes room');
 $sql->("SELECT taskq_register('full', max_running => 1)");
 $sql->("SELECT taskq_submit_many('q', ARRAY['12', '13']::jsonb[])");
 ($id, $token) = split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('q', 'full')");
@@ -183,9 +182,9 @@ is(answer($w), '13', 'the limit of a worker');
 $sql->("SELECT taskq_create_queue('r', '{\"rate_limit\": {\"count\": 1, \"per\": \"2 s\"}}')");
 $sql->("SELECT taskq_submit('r', '14')");
 $w = start("SELECT payload FROM taskq_claim('r', wait => '5 min', lease => '1 h');");
-is(answer($w), '14', 'a bucket that fills');
+is(answer($w), '14', 'a bucket that fills wakes');
 
-# --- who is hindered has not written, also not a label that is new
+# --- a claim that a limit delays has written nothing, not even a new label
 my $written = sub {
 	$sql->('SELECT count(backend_xid) FROM pg_stat_activity WHERE application_name IN (' . join(',', map { "'$_->{name}'" } @_) . ')');
 };
@@ -194,8 +193,8 @@ $sql->("SELECT taskq_register('busy', max_running => 1)");
 $sql->("SELECT taskq_submit(q) FROM unnest('{h,h,h2,q,q}'::text[]) q");
 $sql->("SELECT task_id FROM taskq_claim('h'); SELECT task_id FROM taskq_claim('q', 'busy')");
 my @crowd = map { claimer($_) } "'h'", "'h', 'a label of h'", "'h2'", "'h2', 'a label of h2'", "'q', 'busy'";
-is($written->(@crowd), 0, 'those whom a limit hinders have no transaction number');
-# looked_again(CODE, W...): what it does makes them look, and sleep on
+is($written->(@crowd), 0, 'claims that a limit delays have no transaction number');
+# looked_again(CODE, W...): what it does makes them check, and sleep again
 sub looked_again
 {
 	my ($code, @w) = @_;
@@ -208,19 +207,19 @@ my $alter = sub {
 	my ($queues) = @_;
 	return sub { $sql->("SELECT taskq_alter_queue(q, '{\"priority\": 0}') FROM unnest('{$queues}'::text[]) q") };
 };
-ok(looked_again($alter->('h,h2,q'), @crowd), 'they look again');
-is($written->(@crowd), 0, 'and still have none');
-# one who is the first to look: the number of running tasks is not known
+ok(looked_again($alter->('h,h2,q'), @crowd), 'they check again');
+is($written->(@crowd), 0, 'they still have no transaction number');
+# a claim that is the first to check: the number of running tasks is not known
 $sql->("SELECT taskq_create_queue('h3', '{\"max_running\": 1}'), taskq_submit('h3'), taskq_submit('h3')");
 $sql->("SELECT task_id FROM taskq_claim('h3')");
 $w = claimer("'h3', 'a label of h3'");
-ok(looked_again($alter->('h3'), $w), 'so does one to whom the number of running tasks is not known');
-is($written->($w), 0, 'who has none either');
+ok(looked_again($alter->('h3'), $w), 'a claim that does not know the number of running tasks sleeps, too');
+is($written->($w), 0, 'it has no transaction number, either');
 give_up($w);
 give_up(@crowd);
 $sql->("SELECT taskq_deregister('busy'), taskq_drop_queue('h', true), taskq_drop_queue('h2', true), taskq_drop_queue('h3', true); SELECT taskq_purge('q', '{pending}')");
 
-# --- who is hindered keeps no task from others
+# --- a claim that a limit delays keeps no task from others
 $sql->("SELECT taskq_complete(task_id, token) FROM taskq.tasks WHERE worker = 'full' AND state = 'running'");
 $sql->("SELECT taskq_submit('q', '15')");
 $sql->("SELECT task_id FROM taskq_claim('q', 'full')");
@@ -237,41 +236,41 @@ $sql->("SELECT taskq_register('w', queues => '{q,e1,e2}', tags => '{a}')");
 $w = claimer("NULL, 'w'");
 ok(quiet(sub { $sql->("SELECT taskq_submit('q', '18', tags => '{c}')") }, $w), 'all queues of a worker');
 $sql->("SELECT taskq_submit('e2', '18', tags => '{a}')");
-is(answer($w), '18', 'of which one is made later');
-# several queues that are there and empty: each look takes turns with them
+is(answer($w), '18', 'one of them is created later');
+# several existing, empty queues: each check begins with another one
 $sql->("SELECT taskq_create_queue('e3'); SELECT taskq_register('w3', queues => '{q,e2,e3}', tags => '{a}')");
 $w = claimer("NULL, 'w3'");
 ok(quiet(sub { $sql->("SELECT taskq_submit('e3', '18', tags => '{c}')") }, $w), 'several empty queues');
 $sql->("SELECT taskq_submit('e3', '19', tags => '{a}')");
-is(answer($w), '19', 'of which one gets a task');
-# and one on which it may not work, until it may
+is(answer($w), '19', 'one of them gets a task');
+# and one on which it may not work until the right is granted
 $sql->("CREATE ROLE allowed LOGIN; SELECT taskq_grant('e2', 'allowed', '{work}')");
 $w = claimer("NULL, 'w4'", "SET ROLE allowed; SELECT taskq_register('w4', queues => '{e2,e3}') IS NULL;");
 $sql->("SELECT taskq_submit('e3', '20')");
 is(answer($w, 1), 'none', 'a queue without the right');
 $sql->("SELECT taskq_grant('e3', 'allowed', '{work}')");
-like(answer($w), qr/20$/, 'granting it wakes');
+like(answer($w), qr/20$/, 'granting the right wakes');
 $sql->("SELECT taskq_revoke('e3', 'allowed', '{work}')");
 $w = sleeper("SET ROLE allowed; SELECT taskq_register('w4', queues => '{e2,e3}') IS NULL; CALL taskq_wait(NULL, '5 min', worker => 'w4');");
 $sql->("SELECT taskq_submit('e3', '21')");
 is(answer($w, 1), 'none', 'the same for taskq_wait');
 $sql->("SELECT taskq_grant('e3', 'allowed', '{work}')");
-like(answer($w), qr/t$/, 'granting it wakes');
+like(answer($w), qr/t$/, 'granting the right wakes');
 $sql->("SELECT taskq_purge('e3', '{pending}')");
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_drain('w')");
 is(answer($w), '', 'a worker that drains');
-is($sql->("CALL taskq_wait('q', worker => 'w')"), 'f', 'has nothing to wait for');
+is($sql->("CALL taskq_wait('q', worker => 'w')"), 'f', 'it has nothing to wait for');
 $sql->("SELECT taskq_register('w')");
 $w = claimer("'q', 'w'");
 $sql->("SELECT taskq_register('w')");
 is(answer($w), 'TQ007', 'a worker that another process replaces');
-like(slurp_file($node->logfile), qr/ERROR:  worker "w" was registered anew meanwhile$/m, 'is told so');
+like(slurp_file($node->logfile), qr/ERROR:  worker "w" has been registered by another process$/m, 'it gets an error');
 $sql->("SELECT taskq_register('w', queues => '{q}', keep => true)");
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_deregister('w')");
 is(answer($w), 'TQ007', 'a worker that leaves');
-# what a dead worker had would be claimed
+# what a dead worker claims would be lost
 $sql->("SELECT taskq_deregister('full')");
 $node->append_conf('postgresql.conf', "taskq.stale_threshold = '1s'\ntaskq.dead_threshold = '3s'\ntaskq.reaper_interval = '100ms'");
 $node->reload;
@@ -279,7 +278,7 @@ $sql->("SELECT taskq_purge('q', '{pending}')");
 $sql->("SELECT taskq_register('alive'), taskq_register('dead')");
 $w = claimer("'q', 'alive'");
 ok(within($LONG, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'dead'") eq 'dead' }), 'a worker dies');
-is($sql->("SELECT state FROM taskq.workers WHERE worker = 'alive'"), 'active', 'another lives while it waits');
+is($sql->("SELECT state FROM taskq.workers WHERE worker = 'alive'"), 'active', 'another one stays alive while it waits');
 give_up($w);
 $node->append_conf('postgresql.conf', "taskq.stale_threshold = '30s'\ntaskq.dead_threshold = '120s'");
 $node->reload;
@@ -290,7 +289,7 @@ my $ended = sub {
 
 	$sql->("SELECT taskq_purge('q', '{pending}')");
 	$sql->("SELECT taskq_submit('q', '\"left\"')");
-	is($sql->("SELECT payload FROM taskq_claim('q')"), '"left"', "$what: took nothing");
+	is($sql->("SELECT payload FROM taskq_claim('q')"), '"left"', "$what: it took nothing");
 };
 $sql->("SELECT taskq_purge('q', '{pending}')");
 $w = claimer("'q'");
@@ -325,26 +324,26 @@ for my $how (sort keys %ends)
 	$before = $numbers->();
 	$sql->("SELECT taskq_submit('q', '\"passed\"')");
 	ok(within($LONG, sub { $sql->('SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ' . pid_of($w)) eq '1' }),
-		'one is woken');
+		'one session is woken');
 	$ends{$how}->($w, pid_of($w));
-	# without a client it goes on, and looks for it then
+	# without a client it continues, and checks later
 	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)') if $how eq 'killed';
-	is(answer($next), '"passed"', "when it is $how before it has looked, the next one is woken");
+	is(answer($next), '"passed"', "when it is $how before it has checked, the next one is woken");
 	is($numbers->()->{passed_on}, $before->{passed_on} + 1, 'once');
 	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)') if $how ne 'killed';
 }
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
-# one that finds another task than it was woken for
+# a session that finds another task than it was woken for
 $w = claimer("'q', tags => '{a,b}'", "SET taskq.debug_point = 'wait_woken';");
 $a = claimer("'q', tags => '{a}'");
 $sql->("SELECT taskq_submit('q', '\"a\"', tags => '{a}')");
-ok(within($LONG, sub { $sql->('SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ' . pid_of($w)) eq '1' }), 'one is woken');
+ok(within($LONG, sub { $sql->('SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ' . pid_of($w)) eq '1' }), 'one session is woken');
 $sql->("SELECT taskq_submit('q', '\"b\"', tags => '{b}', priority => 9)");
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-is(answer($w), '"b"', 'it claims what came later, and comes first');
-is(answer($a), '"a"', 'and the other one gets the task that woke it');
+is(answer($w), '"b"', 'it claims a task that was submitted later, and comes first');
+is(answer($a), '"a"', 'the other session gets the task that woke the first');
 
-# one that may not have the task any more: its right, or a tag, was taken away
+# a session that may no longer have the task: its right, or a tag, was removed
 my %losses = (
 	right => ["SELECT taskq_revoke('e3', 'allowed', '{work}')", "SELECT taskq_grant('e3', 'allowed', '{work}')"],
 	tag => ["SELECT taskq_register('w5', queues => '{e2,e3}', keep => true)", '']);
@@ -362,18 +361,18 @@ for my $what (sort keys %losses)
 		"one is woken on a queue, and loses its $what");
 	$sql->($take);
 	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-	is(answer($next), '22', 'the next one is woken');
+	is(answer($next), '22', 'another session is woken');
 	give_up($w);
 	$sql->($give) if $give;
 }
 
-# --- between the look and the sleep
+# --- between the check and the sleep
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $w = start("SET taskq.debug_point = 'wait_looked'; SELECT payload FROM taskq_claim('q', wait => '5 min');");
-ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") eq '1' }), 'one has looked in vain');
+ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") eq '1' }), 'a session has checked and found no task');
 $sql->("SELECT taskq_submit('q', '\"just now\"')");
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
-is(answer($w), '"just now"', 'and does not miss what comes before it sleeps');
+is(answer($w), '"just now"', 'it does not miss what comes before it sleeps');
 
 # --- where it is not allowed
 is(error_of($node, "BEGIN; CALL taskq_wait('q')"), '25001', 'taskq_wait in a transaction block');
@@ -384,15 +383,15 @@ is(error_of($node, "BEGIN; SELECT taskq_submit('q'); SELECT * FROM taskq_claim('
 is(error_of($node, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM taskq_claim('q', wait => '1 s')"),
 	'25001', 'a claim with an old snapshot');
 is(error_of($node, "SELECT * FROM taskq_claim('q', wait => '301 s')"), '22023', 'longer than taskq.max_wait');
-is(error_of($node, "SET taskq.max_wait = '1 s'; CALL taskq_wait('q', '2 s')"), '22023', 'also when that is less');
+is(error_of($node, "SET taskq.max_wait = '1 s'; CALL taskq_wait('q', '2 s')"), '22023', 'also if that is less');
 is(answer(start("DO \$\$ DECLARE r boolean; BEGIN CALL taskq_wait('q', '100 ms', r); COMMIT; CALL taskq_wait('q', '100 ms', r); END \$\$;")), '', 'in a block of code that may commit');
 
 # --- new labels
 $w = claimer("'q', 'a new label'");
 $next = claimer("'q', 'a new label'");
-is($sql->("SELECT count(*) FROM taskq.worker WHERE name = 'a new label'"), '0', 'a label is not written before it claims');
+is($sql->("SELECT count(*) FROM taskq.worker WHERE name = 'a new label'"), '0', 'a label is written only with a claim');
 $sql->("SELECT taskq_submit_many('q', ARRAY['20', '21']::jsonb[])");
-is(join(' ', sort map { answer($_) } $w, $next), '20 21', 'two claims with it get their tasks');
+is(join(' ', sort map { answer($_) } $w, $next), '20 21', 'two claims with the new label get their tasks');
 sound($node);
 $node->stop;
 done_testing();

@@ -1,10 +1,10 @@
-# Ten clients start workflows of a few kinds, end their steps well and badly, one
-# by one and in lists, suspend, filter or forget them, give signals, retry,
-# resolve, hold, poison and cancel, all on the few instances that are there:
-# sub-workflows, keys of few values, choices, batches, times that pass,
-# compensations, failures that hold up others and such that do not.  Nobody meets
-# an error that is none of the contract, no instance is left behind, and nobody
-# waits in a ring.
+# Ten clients start workflows of a few kinds, end their steps well and badly,
+# one by one and in lists, suspend, filter or forget them, send signals, retry,
+# resolve, hold, poison and cancel, all on the few existing instances:
+# sub-workflows, keys of few values, choices, batches, timers, compensations,
+# failures that hold up other steps and failures that do not. No client meets an
+# error outside the contract, no instance is left behind, and no deadlock
+# occurs.
 use strict;
 use warnings;
 use FindBin;
@@ -28,13 +28,13 @@ SELECT taskq_create_queue('free', '{"max_attempts": 1}'), taskq_create_queue('se
 CREATE FUNCTION define(name text, on_failure text, steps jsonb) RETURNS void LANGUAGE sql AS $$
     SELECT FROM taskq_define_workflow(jsonb_build_object('name', name, 'version', '1', 'queue', 'free', 'on_failure', on_failure, 'steps', steps)) $$;
 
--- a path that cannot be followed, conditions that are not true, joins behind both
+-- a path that cannot be followed, conditions that are not true, joins after both
 SELECT define('behind ' || how, how, '[{"name": "a"}, {"name": "b"}, {"name": "h"}, {"name": "z", "depends_on": ["h"]},
     {"name": "c", "depends_on": ["a"], "when": "$.input.n + 1"}, {"name": "d", "depends_on": ["b"]},
     {"name": "f", "depends_on": ["b"], "when": "$.input.n == 99"}, {"name": "g", "depends_on": ["f", "a"]}, {"name": "e", "depends_on": ["a", "b", "h"]}]')
   FROM unnest(array['stop', 'continue']) how;
 
--- keys beside and behind each other
+-- keys next to and after each other
 SELECT define('keys ' || how, how, '[{"name": "a", "queue": "serial", "key": "k1"}, {"name": "b", "queue": "serial", "key": "k2"},
     {"name": "c", "queue": "serial", "key": "k2", "depends_on": ["a"]}, {"name": "d", "queue": "serial", "key": "k1", "depends_on": ["b"]},
     {"name": "e", "queue": "serial", "key": "k3", "depends_on": ["a", "b"]}]')
@@ -49,7 +49,7 @@ SELECT define('chooses ' || how, how, '[{"name": "a", "type": "decision"}, {"nam
     {"name": "join", "type": "deferred", "depends_on": ["member"]}, {"name": "end", "depends_on": ["both", "join"]}]')
   FROM unnest(array['stop', 'continue']) how;
 
--- around these, beside steps, signals and keys
+-- around these, with steps, signals and keys at the same time
 SELECT define('around ' || how, how, ('[{"name": "w1", "type": "workflow", "workflow": {"name": "keys ' || how || '"}}, {"name": "w2", "type": "workflow", "workflow": {"name": "behind ' || other || '"}},
     {"name": "a", "queue": "serial", "key": "k2"}, {"name": "w3", "type": "workflow", "workflow": {"name": "chooses ' || how || '"}, "depends_on": ["a"]},
     {"name": "g", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]}, {"name": "b", "depends_on": ["a", "w1"]},
@@ -59,7 +59,7 @@ SELECT define('outside ' || how, how, ('[{"name": "v1", "type": "workflow", "wor
     {"name": "b", "depends_on": ["v1", "a"]}, {"name": "v2", "type": "workflow", "workflow": {"name": "keys stop"}, "depends_on": ["a"]}]')::jsonb)
   FROM (VALUES ('stop', 'continue'), ('continue', 'stop')) h (how, other);
 
--- instances inside of which there must not be two
+-- instances inside, of which there must be only one
 SELECT define('once ' || how, how, '[{"name": "a", "queue": "serial", "key": "k3"}, {"name": "i"}, {"name": "j", "depends_on": ["a", "i"]}]')
   FROM unnest(array['stop', 'continue']) how;
 SELECT define('named ' || how, how, ('[{"name": "a"}, {"name": "b"}, {"name": "h"},
@@ -68,12 +68,12 @@ SELECT define('named ' || how, how, ('[{"name": "a"}, {"name": "b"}, {"name": "h
     {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["w1", "w2"]}, {"name": "e", "depends_on": ["b", "h"]}]')::jsonb)
   FROM unnest(array['stop', 'continue']) how;
 
--- what was done is taken back, one after the other
+-- completed steps are compensated, one after the other
 SELECT define('undoes', 'compensate', '[{"name": "a", "queue": "serial", "key": "k1", "compensate": {"handler": "undo", "queue": "serial"}}, {"name": "b", "compensate": {"handler": "undo"}},
     {"name": "c", "queue": "serial", "key": "k2", "depends_on": ["a", "b"], "compensate": {"handler": "undo", "queue": "serial"}}, {"name": "h"},
     {"name": "w", "type": "workflow", "workflow": {"name": "keys stop"}, "depends_on": ["a"]}, {"name": "e", "depends_on": ["c", "h", "w"]}]');
 
--- times that pass beside ends, signals and failures that hold up nothing
+-- timers with ends, signals and failures that hold up nothing
 SELECT define('times ' || how, how, ('[{"name": "a", "queue": "serial", "key": "k1", "continue_on_failure": true}, {"name": "t1", "type": "timer", "timer": {"after": "20 ms"}, "depends_on": ["a"]},
     {"name": "t2", "type": "timer", "timer": {"after": "20 ms"}}, {"name": "g", "type": "signal", "signal": {"name": "go", "timeout": "100 ms"}, "depends_on": ["a"], "continue_on_failure": true},
     {"name": "p", "type": "approval", "signal": {"name": "ok", "timeout": "1 s"}, "depends_on": ["t2"]}, {"name": "b", "depends_on": ["t1", "t2"], "continue_on_failure": true},
@@ -99,17 +99,17 @@ END $$;
 CREATE FUNCTION live_workflow(kind text) RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((SELECT workflow_id FROM taskq.workflow JOIN taskq.template USING (template_id) WHERE state = 0 AND (kind = '' OR name LIKE kind || '%') ORDER BY random() LIMIT 1), 999999999) $$;
 
--- one that waits, or has failed
+-- a step that waits, or has failed
 CREATE FUNCTION live_step() RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((SELECT task_id FROM taskq.task WHERE workflow_id IS NOT NULL ORDER BY random() LIMIT 1), 999999999) $$;
 CREATE FUNCTION failed_step() RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((SELECT task_id FROM (SELECT task_id FROM taskq.archive_keep WHERE state IN (6, 7) ORDER BY task_id DESC LIMIT 50) s ORDER BY random() LIMIT 1), 999999999) $$;
 
--- one that was put aside
+-- a suspended step
 CREATE FUNCTION suspended_step() RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((SELECT task_id FROM taskq.task WHERE workflow_id IS NOT NULL AND state = 4 AND reason <> 0 ORDER BY random() LIMIT 1), 999999999) $$;
 
--- what a worker says in the end of one task, or of several
+-- what a worker says at the end of one task, or of several
 CREATE FUNCTION finish(ids bigint[], tokens bigint[], steps text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     results jsonb[] := array(SELECT CASE s WHEN 'a' THEN '{"create": ["p", "q"]}' WHEN 'split' THEN '{"batches": [{"n": 1}, {"n": 2}, {"n": 3}]}' ELSE '1' END::jsonb FROM unnest(steps) s);
@@ -187,26 +187,26 @@ SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(c
 SELECT finish(:ids, :tokens, :steps);
 SQL
 my $ended = sub { $sql->("SELECT count(*) FROM taskq.workflow WHERE state IN ($_[0])") };
-# until there is enough to be judged, also where the machine is slow
+# until there is enough to count, also where the machine is slow
 for my $round (0 .. 9)
 {
 	$node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, '--random-seed=' . ($seed + $round), '-f', $file, 'postgres' ],
-		'no client ends before');
+		'no client ends early');
 	last if $ended->('1, 2') && $ended->('3');
 }
 
 diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n DESC) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m GROUP BY call ORDER BY 1"));
-# what the others of a ring were doing
+# what the other sessions of a deadlock were doing
 diag($sql->("SELECT format('%s to %s, process %s: %s', o.since, o.until, o.pid, o.whole) FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
 	WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) ORDER BY m.since, o.since"));
-# and at which steps
+# and on which steps
 diag($sql->("SELECT format('%s is step %s (%s) of %s, workflow %s (%s) in %s', s.task_id, s.step, s.state, w.name, w.workflow_id, w.state, w.parent_workflow_id)
 	FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id)
 	WHERE EXISTS (SELECT FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
 		WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) AND o.whole ~ format('\\m%s\\M', s.task_id)) ORDER BY s.task_id"));
 is($sql->("SELECT detail FROM met WHERE code <> 'ok' AND code NOT LIKE 'TQ%'"), '', 'calls met errors of the contract only, and no deadlock');
-cmp_ok($ended->('1, 2'), '>', 0, 'some have ended well');
-cmp_ok($ended->('3'), '>', 0, 'and some in error');
-is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() is silent');
+cmp_ok($ended->('1, 2'), '>', 0, 'some instances have ended successfully');
+cmp_ok($ended->('3'), '>', 0, 'some instances have ended in error');
+is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing');
 $node->stop;
 done_testing();

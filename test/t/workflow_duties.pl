@@ -1,7 +1,7 @@
-# The background worker ends steps, and something may follow from that which
-# has to wait for an open transaction: one that is about to end the last other
-# parent, or the last other step.  It does not wait, sees to all others
-# meanwhile, and comes back.
+# The background worker ends steps, and what follows may have to wait for an
+# open transaction that is about to end the last other parent, or the last other
+# step. The background worker does not wait, handles all other steps in the
+# meantime, and tries again.
 use strict;
 use warnings;
 use FindBin;
@@ -36,7 +36,7 @@ sub begun
 	return ($id, \%held);
 }
 
-# --- a timer whose step is the last parent but one that is just ending
+# --- a timer whose step is the last parent but one, which is just ending
 my ($id, $held) = begun();
 my $open = open_session($node);
 $open->query_safe("BEGIN; SELECT taskq_complete($held->{work})");
@@ -47,12 +47,12 @@ my ($later, $held_later) = begun();
 $sql->("SELECT taskq_complete($held_later->{go})");
 $sql->("SELECT taskq_submit('others')");
 $sql->("SELECT taskq_claim('others', lease => '1 s')");
-ok($node->poll_query_until('postgres', 'SELECT ' . state_of($later, 'pause') . " = 'done'"), 'another timer rings beside an open transaction');
+ok($node->poll_query_until('postgres', 'SELECT ' . state_of($later, 'pause') . " = 'done'"), 'another timer fires while a transaction is open');
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM taskq.task WHERE queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'others') AND state = 1}),
-	'and another lease ends');
-is($sql->('SELECT ' . state_of($id, 'pause')), 'suspended', 'the step beside which somebody ends another one is left');
+	'another lease expires');
+is($sql->('SELECT ' . state_of($id, 'pause')), 'suspended', 'the step is skipped while another session ends its sibling');
 $open->query_safe('COMMIT');
-ok($node->poll_query_until('postgres', 'SELECT ' . state_of($id, 'child') . " = 'pending'"), 'and rings when that is over');
+ok($node->poll_query_until('postgres', 'SELECT ' . state_of($id, 'child') . " = 'pending'"), 'its timer fires when that has ended');
 $sql->("SELECT taskq_cancel_workflow($_)") for $id, $later;
 
 # --- a lease that ends with the last attempt, while the other step fails
@@ -63,20 +63,20 @@ $sql->("SELECT taskq_claim('q', lease => '1 s')");
 $sql->("SELECT taskq_submit('others', payload => '{}')");
 $sql->("SELECT taskq_claim('others', max_tasks => 2, lease => '1 s')");
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM taskq.task WHERE queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'others') AND state = 1}),
-	'leases end beside an open transaction');
-is($sql->('SELECT ' . state_of($id, 'other')), 'running', 'but not that of a step which would have to wait for it');
+	'leases expire while a transaction is open');
+is($sql->('SELECT ' . state_of($id, 'other')), 'running', 'the lease of a step that would have to wait for it does not');
 $open->query_safe('COMMIT');
-ok($node->poll_query_until('postgres', "SELECT state = 'error' FROM taskq.workflows WHERE workflow_id = $id"), 'which ends afterwards, and the instance with it');
+ok($node->poll_query_until('postgres', "SELECT state = 'error' FROM taskq.workflows WHERE workflow_id = $id"), 'it expires afterwards, and the instance ends with it');
 
-# --- an interval that becomes shorter counts at once: it was ten minutes
+# --- an interval that becomes shorter counts immediately: it was ten minutes
 $sql->(q{SELECT taskq_define_workflow('{"name": "gone", "version": "1", "queue": "q", "retention": "0 s", "steps": [{"name": "one"}]}')});
 $id = $sql->("SELECT taskq_start_workflow('gone')");
 $sql->("SELECT taskq_cancel_workflow($id)");
 is($sql->("SELECT count(*) FROM taskq.workflow WHERE workflow_id = $id"), 1, 'an instance has ended');
 $node->append_conf('postgresql.conf', "taskq.retention_interval = '1s'");
 $node->reload;
-ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM taskq.workflow WHERE workflow_id = $id"), 'and is removed soon after that was told');
-is($sql->('SELECT * FROM taskq_check()'), '', 'nothing is out of order');
+ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM taskq.workflow WHERE workflow_id = $id"), 'it is removed soon after the change');
+is($sql->('SELECT * FROM taskq_check()'), '', 'nothing is wrong');
 
 $open->quit;
 $node->stop;

@@ -1,9 +1,9 @@
-# The workflows of examples/workflows, 200 instances of each at once, with four
-# workers that are cut off now and then while they hold tasks: every instance comes to
-# the end that it should have, with the result that it should have, and what
-# handlers have written is there once.  Those who are asked in approval.json answer
-# meanwhile, some before they are asked.  Then order.json once more, with workers in
-# Python of which some are killed.
+# The workflows of examples/workflows, 200 instances of each at the same time,
+# with four workers that are sometimes cut off while they hold tasks: every
+# instance ends as it should, with the right result, and what handlers have
+# written is there once. The approvers of approval.json answer during the run,
+# some before they are asked. Then order.json once more, with workers in Python,
+# of which some are killed.
 use strict;
 use warnings;
 use FindBin;
@@ -16,7 +16,7 @@ use TaskqTest;
 
 my $EACH = $ENV{LONG} ? 1000 : 200;
 my $WORKERS = 4;
-my $LOST = 5;    # tasks that workers shall have lost
+my $LOST = 5;    # tasks that workers lose
 my $BOUND = 120;
 
 my $dir = "$FindBin::Bin/../../examples/workflows";
@@ -33,10 +33,11 @@ for (@files)
 	my $definition = slurp_file($_);
 
 	is($sql->("SELECT * FROM taskq_validate_workflow(\$d\$$definition\$d\$)"), '', "$name is valid");
-	is($sql->("SELECT taskq_define_workflow(\$d\$$definition\$d\$), \$d\$$definition\$d\$::jsonb ->> 'name'"), "|$name", 'and called so');
+	is($sql->("SELECT taskq_define_workflow(\$d\$$definition\$d\$), \$d\$$definition\$d\$::jsonb ->> 'name'"), "|$name", 'it has the name of its file');
 }
 
-# What each instance is given, and what shall come of it, by other ways
+# What each instance is given, and the expected result, calculated in another
+# way
 $sql->(<<"SQL");
 CREATE TABLE run AS
 SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => name || i) AS workflow_id
@@ -48,7 +49,7 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
     UNION ALL
     SELECT 'tree', i, jsonb_build_object('numbers', ARRAY(SELECT i * n FROM generate_series(1, 9) n)), 'done', jsonb_build_object('sum', 45 * i) FROM generate_series(1, $EACH) i
     UNION ALL
-    -- 10 % off from 100.00 on, postage is free from 50.00 on
+    -- 10 % discount from 100.00 on, postage is free from 50.00 on
     SELECT 'mixed', i, jsonb_build_object('items', jsonb_build_array(jsonb_build_object('price', 100 * i, 'count', 1, 'grams', 10 * i), jsonb_build_object('price', 50, 'count', 2, 'grams', 5))),
            'done', jsonb_build_object('cents', CASE WHEN i >= 99 THEN (90 * i + 90) + (90 * i + 90) * 19 / 100
                 WHEN i >= 49 THEN (100 * i + 100) + (100 * i + 100) * 19 / 100 ELSE 119 * i + 119 + 300 + i + 1 END) FROM generate_series(1, $EACH) i
@@ -61,7 +62,7 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
            CASE WHEN i % 10 = 0 THEN 'error' ELSE 'done' END,
            CASE WHEN i % 10 <> 0 THEN jsonb_build_object('captured', 10 * i, 'reviewed', i > 100) END FROM generate_series(1, $EACH) i
     UNION ALL
-    -- the card is refused, or the letter comes back: then all is taken back
+    -- the card is refused, or the letter comes back: then everything is compensated
     SELECT 'registration', i, jsonb_build_object('customer', i, 'card', CASE WHEN i % 5 = 0 THEN 'refused' ELSE 'good' END,
                'address', CASE WHEN i % 3 = 0 THEN 'wrong' ELSE 'good' END),
            CASE WHEN i % 5 = 0 OR i % 3 = 0 THEN 'error' ELSE 'done' END,
@@ -81,11 +82,11 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
 SQL
 is($sql->('SELECT count(DISTINCT workflow_id) FROM run'), 10 * $EACH, "$EACH instances of each");
 
-# Managers refuse each seventh request, finance each eleventh.  What is even is
-# answered at once, whether anybody will be asked or not.
+# Managers refuse each seventh request, finance each eleventh. Even requests are
+# answered immediately, whether an approver will be asked or not.
 $sql->(<<'SQL');
 CREATE FUNCTION answer(asked run, who text) RETURNS boolean LANGUAGE sql AS $$
-    SELECT taskq_signal(asked.workflow_id, who, jsonb_build_object('by', 'somebody', 'approved',
+    SELECT taskq_signal(asked.workflow_id, who, jsonb_build_object('by', 'approver', 'approved',
         CASE who WHEN 'manager' THEN asked.i % 7 <> 3 ELSE asked.i % 11 <> 5 END))
 $$;
 CREATE PROCEDURE answer_all() LANGUAGE plpgsql AS $$
@@ -101,17 +102,17 @@ END
 $$;
 SQL
 is($sql->(q{SELECT answer(run, who), count(*) FROM run, unnest(ARRAY['manager', 'finance']) who WHERE name = 'approval' AND i % 2 = 0 GROUP BY 1}),
-	't|' . $EACH, 'who answers before being asked is the first');
+	't|' . $EACH, 'an answer before the question is the first');
 
 my $open = sub { $sql->('SELECT count(*) FROM taskq.workflow w JOIN run USING (workflow_id) WHERE w.finished_at IS NULL') };
-# but for those that fail by themselves
+# except for those that fail by themselves
 my $lost = sub { $sql->(<<'SQL') };
 SELECT count(*) FROM taskq.history h JOIN taskq.tasks t USING (task_id) WHERE h.from_state = 'running' AND h.to_state = 'pending' AND t.step NOT IN ('authorize', 'welcome')
 SQL
 my $clients = start_clients($node, $WORKERS, "CALL example.work('examples');\n");
 my $cut = 0;
 
-# while there is work, and until enough has been lost
+# while there is work, and until enough tasks have been lost
 my $begun = time;
 while ($lost->() < $LOST && $open->() > 0 && time < $begun + $BOUND)
 {
@@ -121,14 +122,14 @@ SQL
 	$sql->('CALL answer_all()') if $cut % 8 == 0;
 	within(0.05, sub { 0 });
 }
-# asked of the table, since the view looks at all steps of each instance
+# read from the table, since the view reads all steps of each instance
 my $ended = within($BOUND, sub {
 	$sql->('CALL answer_all()');
 	$open->() == 0 });
-ok($ended, 'all come to an end');
+ok($ended, 'all instances end');
 end_clients($clients);
 my $lost_at_end = $lost->();
-cmp_ok($lost_at_end, '>=', $LOST, "$cut times a worker was cut off, $lost_at_end tasks were taken back");
+cmp_ok($lost_at_end, '>=', $LOST, "$cut times a worker was cut off, $lost_at_end tasks were reclaimed");
 
 for my $name (map { m{([^/]+)\.json$} } @files)
 {
@@ -161,25 +162,25 @@ SELECT DISTINCT (r.input -> 'amount')::numeric AS amount, w.steps_done FROM run 
  WHERE r.name = 'approval' AND r.state = 'done' ORDER BY 1
 SQL
 is($sql->('SELECT count(*), sum(request), sum(amount) FROM example.granted'),
-	$sql->(q{SELECT count(*), sum(i), sum((input -> 'amount')::numeric) FROM run WHERE name = 'approval' AND state = 'done'}), 'what was granted was so by all who were asked');
+	$sql->(q{SELECT count(*), sum(i), sum((input -> 'amount')::numeric) FROM run WHERE name = 'approval' AND state = 'done'}), 'each granted request was granted by all approvers');
 is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
-	$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'what was to be shipped was, and nothing else');
+	$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'exactly what was ordered was shipped');
 is($sql->('SELECT count(*), sum(amount) FROM example.payment'),
-	$sql->(q{SELECT count(*), sum(10 * i) FROM run WHERE name = 'payment' AND state = 'done'}), 'so was what was to be paid');
-is($sql->(<<'SQL'), '', 'what was done is taken back, each once, the last one first, and nothing else');
+	$sql->(q{SELECT count(*), sum(10 * i) FROM run WHERE name = 'payment' AND state = 'done'}), 'exactly what was due was paid');
+is($sql->(<<'SQL'), '', 'exactly the completed steps are compensated, each once, the last one first');
 SELECT i, state, reason, steps FROM (
     SELECT r.i, r.state, w.reason, (SELECT string_agg(s.step, ' ' ORDER BY s.task_id) FROM taskq.workflow_steps s WHERE s.workflow_id = r.workflow_id AND s.type = 'compensation') AS steps
       FROM run r JOIN taskq.workflows w USING (workflow_id) WHERE r.name = 'registration') x
  WHERE (reason, steps) IS DISTINCT FROM (CASE WHEN state = 'error' THEN 'compensated' END,
      CASE WHEN i % 5 = 0 THEN 'compensate:mailbox compensate:account' WHEN i % 3 = 0 THEN 'compensate:subscribe compensate:mailbox compensate:account' END) LIMIT 3
 SQL
-is($sql->(<<'SQL'), $sql->(<<"EXPECTED"), 'of those who are not registered only a fee is left');
+is($sql->(<<'SQL'), $sql->(<<"EXPECTED"), 'of those who did not register only a fee is left');
 SELECT (SELECT count(*) || ' ' || sum(customer) FROM example.account), (SELECT count(*) || ' ' || sum(customer) FROM example.mailbox), (SELECT sum(cents) FROM example.booking)
 SQL
 SELECT count(*) || ' ' || sum(i), count(*) || ' ' || sum(i), 900 * count(*) + 100 * (SELECT count(*) FROM generate_series(1, $EACH) i WHERE i % 3 = 0 AND i % 5 <> 0)
   FROM generate_series(1, $EACH) i WHERE i % 5 <> 0 AND i % 3 <> 0
 EXPECTED
-is($sql->('SELECT count(*), sum(cents) FROM example.sale'), 2 * $EACH . '|' . 55 * $EACH * ($EACH + 1) / 2, 'and loaded');
+is($sql->('SELECT count(*), sum(cents) FROM example.sale'), 2 * $EACH . '|' . 55 * $EACH * ($EACH + 1) / 2, 'each is loaded');
 
 # --- the worker in Python
 SKIP:
@@ -206,7 +207,7 @@ SQL
 	$begin->("python $_") for 1 .. $WORKERS;
 	while ($killed < 20)
 	{
-		# whoever of those alive holds a step
+		# the live worker that holds a step
 		my $name = '';
 		my $alive = join ', ', map { "'$_'" } keys %pid;
 
@@ -216,21 +217,21 @@ SQL
 		waitpid delete $pid{$name}, 0;
 		$begin->('python ' . ($WORKERS + ++$killed));
 	}
-	ok(within($BOUND, sub { $left->() == 0 }), 'workers in Python do the orders, too')
+	ok(within($BOUND, sub { $left->() == 0 }), 'workers in Python process the orders, too')
 	  or diag slurp_file("$PostgreSQL::Test::Utils::tmp_check/python.log");
 	for (sort values %pid)
 	{
 		kill 'TERM', $_;
 		waitpid $_, 0;
 	}
-	cmp_ok($killed, '>=', 5, "$killed were killed");
-	is($sql->(<<'SQL'), '', 'with the same results');
+	cmp_ok($killed, '>=', 5, "$killed workers were killed");
+	is($sql->(<<'SQL'), '', 'the results are the same');
 SELECT i, w.state, w.result FROM python_run r JOIN taskq.workflows w USING (workflow_id) WHERE (w.state, w.result) IS DISTINCT FROM (r.state, r.result) LIMIT 3
 SQL
 	is($sql->('SELECT count(*), sum(order_no) FROM example.shipment'),
 		$sql->(q{SELECT count(*), sum(i) FROM run WHERE name = 'order' AND result ->> 'outcome' = 'shipped'}), 'each parcel is sent once');
 }
-# --- who may approve
+# --- which role may approve
 $sql->(<<'SQL');
 SELECT taskq_grant('examples', role, ARRAY['submit']) FROM unnest(ARRAY['example_manager', 'example_finance', 'example_director']) role;
 SELECT taskq_start_workflow('approval', '{"request": 0, "amount": 5000}', key => 'roles');
@@ -242,21 +243,21 @@ my $approve = sub {
 	my $state = error_of($node, $text);
 	return $state eq '' ? 'approved' : $state;
 };
-is($approve->('finance', 'manager'), '42501', 'finance does not answer for the manager');
-is($approve->('manager', 'finance'), '42501', 'nor the reverse');
-is($approve->('director', 'manager'), '42501', 'the director does not answer before there is a question');
+is($approve->('finance', 'manager'), '42501', 'finance cannot answer for the manager');
+is($approve->('manager', 'finance'), '42501', 'the manager cannot answer for finance');
+is($approve->('director', 'manager'), '42501', 'the director cannot answer before there is a question');
 $sql->(q{CALL example.work('examples')});
 is($sql->("SELECT string_agg(step || ' ' || coalesce(state, '-'), ', ' ORDER BY step) FROM taskq.workflow_steps WHERE workflow_id = $roles"),
-	'auto skipped, finance suspended, grant blocked, manager suspended, request done, route done', 'two are asked');
-is($approve->('director', 'manager'), '42501', 'the director does not answer on the first day');
-is($approve->('finance', 'finance', '{"approved": "yes"}'), '22023', 'yes is no answer');
+	'auto skipped, finance suspended, grant blocked, manager suspended, request done, route done', 'two approvers are asked');
+is($approve->('director', 'manager'), '42501', 'the director cannot answer on the first day');
+is($approve->('finance', 'finance', '{"approved": "yes"}'), '22023', '"yes" is not a valid answer');
 is($approve->('finance', 'finance'), 'approved', 'finance approves');
 $sql->(q{ALTER SYSTEM SET taskq.debug_clock_skew = '25h'; SELECT pg_reload_conf()});
-$node->poll_query_until('postgres', q{SELECT setting::int = 90000 FROM pg_settings WHERE name = 'taskq.debug_clock_skew'}) or die 'the clock stays';
-is($approve->('director', 'finance'), '42501', 'nobody answers for finance');
+$node->poll_query_until('postgres', q{SELECT setting::int = 90000 FROM pg_settings WHERE name = 'taskq.debug_clock_skew'}) or die 'the clock does not start again';
+is($approve->('director', 'finance'), '42501', 'no other role answers for finance');
 is($approve->('director', 'manager'), 'approved', 'a day later the director answers for the manager');
 $sql->(q{CALL example.work('examples')});
-is($sql->("SELECT w.state, w.result FROM taskq.workflows w WHERE workflow_id = $roles"), 'done|{"request": 0, "approved_by": ["finance", "manager"]}', 'and it is granted');
+is($sql->("SELECT w.state, w.result FROM taskq.workflows w WHERE workflow_id = $roles"), 'done|{"request": 0, "approved_by": ["finance", "manager"]}', 'the request is granted');
 
 sound($node);
 $node->stop('fast');

@@ -1,12 +1,12 @@
-# Workflows drawn at random, run by four workers that are cut off again and again,
-# between a claim and its end, too, and that roll back what they have done; steps
-# that are dead or put aside are retried and resolved by hand.  What was committed
-# is replayed in the order of the commits by TaskqFlowModel, which has been
-# written from the pages: after each transaction each step must be in the state
-# that it should be in, each claim must have told what it should, and each
-# instance must have the end, the counts and the result that it should have.
-# SEED=n: the same workflows and the same answers.  LONG=1: 2,000 of them.  As long
-# as something has hardly happened, as many are drawn again.
+# Workflows drawn at random, run by four workers that are cut off again and
+# again, also between a claim and its end, and that roll back what they have
+# done; dead or suspended steps are retried and resolved by hand. What was
+# committed is replayed in the order of the commits by TaskqFlowModel, which was
+# written from the documentation: after each transaction each step must be in
+# the right state, each claim must have returned what it should, and each
+# instance must have the right end, counts and result. SEED=n: the same
+# workflows and the same answers. LONG=1: 2,000 of them. As long as something
+# has hardly happened, as many are drawn again.
 use strict;
 use warnings;
 use FindBin;
@@ -25,7 +25,7 @@ my $WORKERS = 4;
 my $AT_ONCE = 40;    # workflows that are started together
 my $BOUND = $ENV{LONG} ? 900 : 240;
 my $ROUNDS = 4;      # at most
-my $shown = 0;       # workflows that were not as they should be, with all that happened
+my $shown = 0;       # workflows that were not as they should be, with everything that happened
 
 my $seed = $ENV{SEED} || 1 + int rand 1_000_000;
 diag "SEED=$seed";
@@ -53,13 +53,13 @@ my @problems = judge();
 my $drawn = $sql->('SELECT count(*) FROM run');
 
 is(join("\n", @problems[ 0 .. ($#problems < 9 ? $#problems : 9) ]), '', "each of $drawn workflows did what it should");
-is($sql->(<<'SQL'), '', 'whatever a worker has ended has ended, once');
+is($sql->(<<'SQL'), '', 'a task that a worker has finished is finished once');
 SELECT task_id, token, outcome, count(t.task_id) FROM said LEFT JOIN taskq.transition t USING (task_id, token)
  WHERE from_state IS NULL OR from_state = 3 GROUP BY task_id, token, outcome HAVING count(t.task_id) <> 1 LIMIT 5
 SQL
-is($sql->('SELECT count(*) FROM taskq.task WHERE state = 3'), 0, 'nothing is held any more');
+is($sql->('SELECT count(*) FROM taskq.task WHERE state = 3'), 0, 'no task is claimed any longer');
 
-# The run is void when something hardly happened.
+# The run is void if something hardly happened.
 for (ends_by_type())
 {
 	my ($type, $done, $dead) = @$_;
@@ -71,7 +71,7 @@ my ($claims, $lost, $late) = @{ (lines(<<'SQL'))[0] };
 SELECT concat_ws(E'\x1f', count(*) FILTER (WHERE to_state = 3), count(*) FILTER (WHERE from_state = 3 AND said.task_id IS NULL), count(*) FILTER (WHERE from_state = 7))
   FROM taskq.transition t LEFT JOIN said ON said.task_id = t.task_id AND said.token = t.token AND t.from_state = 3
 SQL
-cmp_ok($lost, '>=', 100 * $void, "of $claims claims $lost were taken back, $late steps came back after a failure");
+cmp_ok($lost, '>=', 100 * $void, "of $claims claims $lost were reclaimed, $late steps came back after a failure");
 
 sub happened
 {
@@ -181,7 +181,7 @@ sub run
 	}
 	answers($WORKERS, 30, @workers);
 	leave(@workers);
-	ok($over, 'all come to an end')
+	ok($over, 'all instances end')
 	  or diag $sql->("SELECT concat_ws(' ', workflow_id, step, state, count(*) OVER ()) FROM taskq.tasks WHERE state IN ('pending', 'running', 'suspended') LIMIT 5");
 	diag sprintf '%.1f s, %d cut off, %d by hand', time - $begun, $cut, $by_hand;
 	return $over;
@@ -189,8 +189,8 @@ sub run
 
 sub lines { return map { [ split /\x1f/, $_, -1 ] } split /\n/, $sql->(shift) }
 
-# What is not as the model says.  Instances inside others come first, since
-# their ends are what those wait for.
+# The differences from the model. Instances inside others come first, since the
+# others wait for their ends.
 sub judge
 {
 	my (%is, @problems);
@@ -245,8 +245,8 @@ SQL
 	return @problems;
 }
 
-# The end of an instance inside: where the step that waits for it ends, else when it
-# was committed.
+# The end of an inner instance: where the step that waits for it ends, or else
+# when it was committed.
 sub insert
 {
 	my ($events, $end) = @_;

@@ -1,9 +1,9 @@
 # Eight clients end the steps of a few instances in transactions of several
 # calls: some in savepoints that are rolled back, or that a lock timeout ends
-# (of a lock that a prepared transaction holds, or of one another's), some
-# prepared, some rolled back.  Each instance has 16 parents and 40 joins of
-# two to four of these.  In the end no join has been lost: all instances come to
-# their end, and taskq_check() finds nothing. (takes long)
+# (on a lock that a prepared transaction or another client holds), some
+# prepared, some rolled back. Each instance has 16 parents and 40 joins of two
+# to four of these. In the end no join has been lost: all instances end, and
+# taskq_check() finds nothing. (takes long)
 use strict;
 use warnings;
 use FindBin;
@@ -35,7 +35,7 @@ CREATE TABLE guard ();
 SELECT count(taskq_start_workflow('web')) FROM generate_series(1, $INSTANCES);
 INSERT INTO held SELECT workflow_id, task_id, token FROM taskq_claim('web', max_tasks => 100000);
 
--- end one step that nobody else is at, of one of the first instances, or of this one
+-- end one step that no other client is ending, of one of the first instances, or of this one
 CREATE FUNCTION done(of bigint) RETURNS bigint LANGUAGE plpgsql AS \$\$
 DECLARE
     h held;
@@ -51,7 +51,8 @@ BEGIN
     RETURN h.workflow_id;
 END \$\$;
 
--- the same in a savepoint: it stays, is rolled back, may be given up in a wait for another client, or is surely given up
+-- the same in a savepoint: it is released, is rolled back, may be given up in a wait for another
+-- client, or is always given up
 CREATE FUNCTION done_within(of bigint, fate int) RETURNS void LANGUAGE plpgsql AS \$\$
 BEGIN
     IF fate IN (2, 4) THEN
@@ -102,7 +103,7 @@ while ($sql->('SELECT count(*) FROM held') > 0 && $runs++ < 100) {
     last if !run_log([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', $CLIENTS, '-j', 2, '-t', $INSTANCES, "--random-seed=$seed", '-f', $file, 'postgres' ]);
 }
 is($sql->('SELECT count(*) FROM held'), 0, 'all parents have ended, without an error outside of a savepoint');
-is($sql->(q{SELECT string_agg(DISTINCT code, ' ' ORDER BY code) FROM met}), '55P03 TT001', 'savepoints were given up and rolled back, and nobody waited in a ring');
+is($sql->(q{SELECT string_agg(DISTINCT code, ' ' ORDER BY code) FROM met}), '55P03 TT001', 'savepoints were given up and rolled back, and there was no deadlock');
 is($sql->(q{SELECT count(*) FROM taskq.workflow_steps WHERE state = 'blocked'}), 0, 'no join is lost');
 $sql->(q{ROLLBACK PREPARED 'guard'});
 $sql->(q{SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('web', max_tasks => 100000)});

@@ -1,11 +1,10 @@
-# doc/workflow.schema.json and taskq_validate_workflow say the same of some
-# thousands of definitions, good ones and mutated ones: whatever one of them
-# finds wrong with a member, the other one finds wrong, too.  What a schema
-# cannot say is left to the engine: unique names of steps, steps that are not
-# there, cycles and which types may follow each other, jsonpaths, regular
-# expressions, what is an interval and its bounds, bytes that are not
-# characters, tags that are there twice.  workflow_definitions.py has the list,
-# and leaves out what is not built yet.
+# doc/workflow.schema.json and taskq_validate_workflow agree on some thousands
+# of definitions, valid ones and mutated ones: what one of them rejects in a
+# member, the other one rejects, too. What a schema cannot express is left to
+# the engine: unique names of steps, missing steps, cycles and which types may
+# follow each other, jsonpaths, regular expressions, valid intervals and their
+# bounds, bytes that are not characters, duplicate tags. workflow_definitions.py
+# has the list, and leaves out what is not built yet.
 use strict;
 use warnings;
 use FindBin;
@@ -27,7 +26,7 @@ my $dir = $PostgreSQL::Test::Utils::tmp_check;
 my $program = "$FindBin::Bin/lib/workflow_definitions.py";
 note "seed $seed";
 
-# What the engine knows, as it is written there
+# What the engine knows, as its source has it
 my $source = slurp_file("$top/src/flow/definition/definition.c");
 my @members;
 for my $what ('template', 'step')
@@ -64,7 +63,7 @@ note 'figure: ', grep { /^numbers: / } @lines;
 my @examples = glob "$top/examples/workflows/*.json";
 $out = '';
 ok(IPC::Run::run([ $python, $program, 'check', "$top/doc/workflow.schema.json", @examples ], '>', \$out), @examples . ' examples');
-is($out, '', 'are as the schema says');
+is($out, '', 'they are as the schema says');
 unlink "$dir/definitions_$$", "$dir/problems_$$";
 
 sound($node);

@@ -1,43 +1,47 @@
 /*
  * advance.c
- *		What follows in a workflow when its steps have moved: the order of the
+ *		Advances a workflow after its steps have moved: the order of the
  *		phases.
  *
- * The state machine notes each move of a step (move_queue.c).  When the call
- * ends, before its transaction does, this file takes the moves of one instance
- * after the other, in descending order of their ids: so inner instances come
- * before the ones around them.  For each instance the phases are
+ * The state machine queues each move of a step (move_queue.c).  At the end of
+ * the call, still inside its transaction, this file processes the moves
+ * instance by instance, in descending order of the instance ids, so that inner
+ * instances come before the outer ones.  The phases for each instance are
  *
- *	collect	  the moves of the instance				(here)
+ *	collect	  take the moves of the instance				(here)
  *	choose	  make the steps that decisions and batches have chosen
  *	pass on	  delete the edges of steps that have ended
- *	begin	  look at their children; those with no edge left begin
- *	decide	  does any step go on after a failure?
- *	wait	  wait for one transaction, row or key, and look again
+ *	begin	  check their children; those with no edge left begin
+ *	decide	  is any step live after a failure?
+ *	wait	  wait for one transaction, row or key, and check again
  *	settle	  cancel, compensate or end the instance; other instances
  *
- * collect to begin repeat until no move is left, since a step may end at once
- * when it begins: its condition is false, the engine makes its decision, its
- * signal has come or its time is over.  choose, pass on, begin and decide run
- * under the edge lock of the instance (edge.c), and wait for nothing.  What
- * has to wait is noted; then the lock is released for the wait, and everything
- * that this transaction is responsible for is looked at again.  settle does
- * not hold the lock; the first collect comes before it.
+ * The phases from collect to begin repeat until no move is left, because a
+ * step may end immediately when it begins: its condition is false, the engine
+ * makes its decision, its signal has arrived or its time is over.  Choose,
+ * pass on, begin and decide run under the edge lock of the instance (edge.c)
+ * and never wait.  They record what needs a wait; the call then releases the
+ * lock, waits, and checks again everything that this transaction is
+ * responsible for.  Settle does not hold the lock, and the first collect runs
+ * before the lock is taken.
  *
- * Locks are taken in the order instance locks, keys, rows, edge lock.  The
- * instance locks that the moves need are held when a call comes here
+ * Locks are taken in the order instance locks, keys, rows, edge lock.  When a
+ * call gets here it holds the instance locks that the moves need
  * (instance_lock.c), so call->steps->locked keeps further moves from taking
  * more.
  *
- * When a wait was in a savepoint, the transaction looks at the instance once
- * more, right before it commits or is prepared: the savepoint may have been
- * rolled back since, with what others had left to this transaction.
+ * If a wait was inside a savepoint, the transaction checks the instance once
+ * more right before it commits or is prepared: the savepoint may have been
+ * rolled back since, together with the work that other transactions had left
+ * to this one.
  *
- * The next instance comes only when nothing in this one is waited for.  So a
- * transaction that others wait for in an instance is done with it, and waits,
- * if at all, in one that they come to later: there is no cycle of waits.
+ * The call turns to the next instance only when it no longer has to wait in
+ * this one.  A transaction that others wait for in an instance has therefore
+ * finished with that instance, and can wait only in one that the others reach
+ * later, so there is no cycle of waits.
  *
- * Memory: all of an instance is in "taskq advance", until it is settled.
+ * Memory: everything for one instance is allocated in "taskq advance" and
+ * freed once the instance is settled.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -61,12 +65,12 @@
 #include "flow/run/compensation.h"
 #include "store/snapshot.h"
 
-/* How far an instance has come; each phase gets what it needs of it. */
+/* Progress in one instance; each phase gets the members it needs. */
 typedef struct Progress
 {
 	pairingheap     *moves; /* taken from the call, of all instances */
-	List            *ends;  /* of TqMoved, that are not seen to yet */
-	TqChildLooks     looks; /* children that are to be looked at */
+	List            *ends;  /* of TqMoved, not yet processed */
+	TqChildLooks     looks; /* children to be checked */
 	TqAdvanceChoices choices;
 	TqAdvanceBlocked blocked;
 	TqAdvanceOutcome outcome;
@@ -87,7 +91,7 @@ tq_advance_init(void)
 {
 	tq_call_hooks.advance = advance;
 	tq_edge_wait_init();
-	/* callbacks run in the reverse order: what it notes is not yet told */
+	/* callbacks run in reverse order: no notification has been sent yet */
 	RegisterXactCallback(before_commit, NULL);
 }
 
@@ -98,7 +102,7 @@ advance(TqCall *call)
 	bool           locked = call->steps->locked;
 	const TqMoved *first;
 
-	/* what follows takes no instance locks: they are held already */
+	/* the moves that follow need no instance locks: the call holds them */
 	call->steps->locked = true;
 	while ((first = tq_move_queue_next(call, moves)) != NULL)
 		advance_instance(call, moves, first->workflow_id);
@@ -107,8 +111,9 @@ advance(TqCall *call)
 }
 
 /*
- * Look at the instances in which this transaction has waited in a savepoint.
- * The locks of these instances are held by what has deleted their edges.
+ * Check the instances in which this transaction has waited in a savepoint.
+ * The transaction already holds their instance locks, since it has deleted
+ * edges of these instances.
  */
 static void
 before_commit(XactEvent event, void *arg)
@@ -133,7 +138,10 @@ before_commit(XactEvent event, void *arg)
 	PopActiveSnapshot();
 }
 
-/* By its moves, of which there may be none when it is looked at again. */
+/*
+ * Process the moves of one instance.  There may be none if the instance is
+ * only checked again.
+ */
 static void
 advance_instance(TqCall *call, pairingheap *moves, int64 workflow_id)
 {
@@ -163,7 +171,9 @@ advance_instance(TqCall *call, pairingheap *moves, int64 workflow_id)
 	MemoryContextDelete(one);
 }
 
-/* Append the moves of the instance to ends; false: there are no more. */
+/*
+ * Append the moves of the instance to ends.  Returns false if there are none.
+ */
 static bool
 collect(const TqAdvance *a, Progress *progress)
 {
@@ -180,7 +190,10 @@ collect(const TqAdvance *a, Progress *progress)
 	return any;
 }
 
-/* Rows that were written by hand may have any step_id. */
+/*
+ * Are the ids of all moved steps valid?  Rows written by hand may have any
+ * step_id.
+ */
 static bool
 are_steps(const TqAdvance *a, const List *ends)
 {
@@ -198,9 +211,9 @@ are_steps(const TqAdvance *a, const List *ends)
 }
 
 /*
- * A transaction that is about to wait announces that before it releases the
- * edge lock, and looks again as the first thing when it has it back: others
- * leave their part to it meanwhile (edge.c).
+ * Before it waits, a transaction announces the wait and only then releases the
+ * edge lock; when it has the lock again it first checks everything again.  In
+ * between, other transactions leave their work to it (edge.c).
  */
 static void
 run_phases(TqAdvance *a, Progress *progress)
@@ -215,7 +228,7 @@ run_phases(TqAdvance *a, Progress *progress)
 	}
 	while (!run_round(a, progress))
 	{
-		/* others would leave their part to what is given up */
+		/* a rollback to the savepoint would undo what others leave to it */
 		tq_step_savepoint_check_wait();
 		tq_edge_wait(workflow_id);
 		tq_edge_unlock(workflow_id);
@@ -236,9 +249,9 @@ look_again(TqAdvance *a, Progress *progress)
 }
 
 /*
- * Under the edge lock, until nothing follows; false: what is left has to wait.
- * Whether a step goes on after a failure is asked last, when all that this
- * call does can be seen: so of two calls the second one sees the first.
+ * Run the phases that need the edge lock until nothing follows.  Returns false
+ * if the rest requires a wait.  Decide comes last, when all changes of this
+ * call are visible: of two concurrent calls the second then sees the first.
  */
 static bool
 run_round(TqAdvance *a, Progress *progress)

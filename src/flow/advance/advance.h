@@ -1,6 +1,6 @@
 /*
  * advance.h
- *		What follows in a workflow when its steps have moved.
+ *		Advances a workflow after its steps have moved.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,11 +1,12 @@
 /*
  * advance_begin.c
- *		Steps that wait for nothing any more begin.
+ *		Begins steps that no longer wait for a parent.
  *
- * Under the edge lock, and without waiting: a child whose row or key is busy,
- * and each child behind it in the order of task ids, is noted for after the
- * wait (TqAdvanceBlocked).  All sessions change the steps of an instance in
- * that order, so they do not wait for each other in a cycle.
+ * This runs under the edge lock and never waits.  If the row or key of a child
+ * is busy, that child and all children with higher task ids are recorded in
+ * TqAdvanceBlocked and handled after the wait.  All sessions change the steps
+ * of an instance in the order of their task ids, so they do not wait for each
+ * other in a cycle.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,21 +25,21 @@
 #include "store/snapshot.h"
 #include "store/tuple_lock.h"
 
-/* What is to be done with a child that was looked at. */
+/* What to do with a child that was checked. */
 typedef enum ChildNext
 {
-	CHILD_WAITS,  /* nothing: an edge to it stands */
+	CHILD_WAITS,  /* nothing: it still has an edge */
 	CHILD_LATER,  /* wait for the transaction that deletes its last edge */
 	CHILD_BEGINS, /* it waits for nothing */
-	CHILD_IS_END  /* it is no step: the instance may have ended */
+	CHILD_IS_END  /* not a step: the instance may have ended */
 } ChildNext;
 
-/* What has come of a child that was to begin. */
+/* What happened to a child that was ready to begin. */
 typedef enum ChildResult
 {
-	CHILD_SETTLED, /* it has begun, or cannot */
-	CHILD_MISSING, /* there is no row of it, or it has ended before */
-	CHILD_BUSY     /* another transaction has to be waited for */
+	CHILD_SETTLED, /* it has begun, or cannot begin */
+	CHILD_MISSING, /* it has no row, or has already ended */
+	CHILD_BUSY     /* requires a wait for another transaction */
 } ChildResult;
 
 static ChildNext next_of(TqLeft left, int32 child);
@@ -57,8 +58,8 @@ static ChildResult note_busy(TqAdvanceBlocked *blocked, int64 task_id,
 							 int32 step_id, bool by_key);
 
 /*
- * Takes all looks; those that are there afterwards are new ones.  Children
- * that have to wait go to blocked.
+ * Processes all entries of looks; the entries left on return are new.
+ * Children that require a wait are added to blocked.
  */
 void
 tq_advance_begin(TqAdvance *a, TqChildLooks *looks, TqAdvanceBlocked *blocked,
@@ -98,7 +99,7 @@ tq_advance_begin(TqAdvance *a, TqChildLooks *looks, TqAdvanceBlocked *blocked,
 		begin_ready(a, &ready, looks, blocked, outcome);
 }
 
-/* left: the edges to child. */
+/* left describes the edges to child. */
 static ChildNext
 next_of(TqLeft left, int32 child)
 {
@@ -110,9 +111,9 @@ next_of(TqLeft left, int32 child)
 }
 
 /*
- * A failure under on_failure stop cancels what has not begun, and waits for
- * the calls that are at it: so a call that may wait for a failure begins
- * nothing.
+ * Defer the ready children.  A failure under on_failure stop cancels the steps
+ * that have not begun, and waits for the calls that work on them.  A call that
+ * may wait for a failure therefore begins nothing.
  */
 static void
 put_off(const TqChildLooks *ready, TqChildLooks *later)
@@ -121,7 +122,10 @@ put_off(const TqChildLooks *ready, TqChildLooks *later)
 		tq_move_queue_add_look(later, ready->all[i].child, ready->all[i].near);
 }
 
-/* In the order of task ids; those behind one that is busy wait with it. */
+/*
+ * Begin the children in the order of their task ids.  If one is busy, all
+ * later ones wait, too.
+ */
 static void
 begin_ready(TqAdvance *a, TqChildLooks *ready, TqChildLooks *looks,
 			TqAdvanceBlocked *blocked, TqAdvanceOutcome *outcome)
@@ -129,7 +133,7 @@ begin_ready(TqAdvance *a, TqChildLooks *ready, TqChildLooks *looks,
 	bool any_busy = false;
 	bool any_missing = false;
 
-	/* some of them may just have been made, or brought back */
+	/* some of them may have just been made or brought back */
 	if (ready->count > 1)
 		tq_snapshot_renew();
 	for (int i = 0; i < ready->count && ready->count > 1; i++)
@@ -152,12 +156,12 @@ begin_ready(TqAdvance *a, TqChildLooks *ready, TqChildLooks *looks,
 			tq_move_queue_add_look(&blocked->later, ready->all[i].child,
 								   ready->all[i].near);
 	}
-	/* it has ended before its parents: it may have been the last one */
+	/* it ended before its parents, and may have been the last step */
 	if (any_missing)
 		tq_move_queue_add_look(looks, TQ_EDGE_END, 0);
 }
 
-/* A step that waits for nothing begins, unless it was moved by hand. */
+/* Begin a step without parents left, unless it was moved by hand. */
 static ChildResult
 begin_child(TqAdvance *a, int32 step_id, TqAdvanceBlocked *blocked,
 			TqAdvanceOutcome *outcome)
@@ -188,8 +192,8 @@ begin_child(TqAdvance *a, int32 step_id, TqAdvanceBlocked *blocked,
 }
 
 /*
- * Read the row of a step.  CHILD_BUSY: the transaction *maker, which makes it,
- * has to be waited for.
+ * Read the row of a step.  If the result is CHILD_BUSY, the caller must wait
+ * for the transaction *maker, which is creating the row.
  */
 static ChildResult
 find_child(TqAdvance *a, int32 step_id, TqTask *task, TransactionId *maker)
@@ -200,14 +204,14 @@ find_child(TqAdvance *a, int32 step_id, TqTask *task, TransactionId *maker)
 			return CHILD_MISSING;
 		if (TransactionIdIsValid(*maker))
 			return CHILD_BUSY;
-		/* it has just been committed, or since the transaction began */
+		/* it was committed just now, or after this transaction began */
 		if (IsolationUsesXactSnapshot())
 			tq_error_serialization();
 	}
 	return CHILD_SETTLED;
 }
 
-/* False: another transaction is at the row. */
+/* Returns false if another transaction has locked the row. */
 static bool
 move_child(TqAdvance *a, const TqStep *step, TqQueue *queue, TqTask *task,
 		   int64 locked_task, TqAdvanceOutcome *outcome)
@@ -215,10 +219,9 @@ move_child(TqAdvance *a, const TqStep *step, TqQueue *queue, TqTask *task,
 	TqMove move = {0};
 
 	tq_step_make_begin(&a->flow, step, queue, task, &move);
-	move.wanted = "begun";
+	move.wanted = "begin";
 	move.no_wait = task->f.task_id != locked_task;
-	/* the edge lock is held: only a row that is locked already may be waited
-	 * for */
+	/* never wait under the edge lock, unless the row is already locked */
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	Assert(move.no_wait || tq_tuple_lock_is_held(a->call, task));
 	if (!tq_state_enter(a->call, queue, task, &move))
@@ -235,7 +238,9 @@ move_child(TqAdvance *a, const TqStep *step, TqQueue *queue, TqTask *task,
 	return true;
 }
 
-/* Of several the last one is waited for, but keys are locked before rows. */
+/*
+ * The call waits for the child that is noted last, but locks keys before rows.
+ */
 static ChildResult
 note_busy(TqAdvanceBlocked *blocked, int64 task_id, int32 step_id, bool by_key)
 {

@@ -1,6 +1,6 @@
 /*
  * advance_begin.h
- *		Steps that wait for nothing any more begin.
+ *		Begins steps that no longer wait for a parent.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,14 +1,15 @@
 /*
  * advance_choose.c
- *		Make the steps that decisions and batches have chosen.
+ *		Makes the steps that decisions and batches have chosen.
  *
- * Under the edge lock, before the edges of what has ended are deleted: the
- * steps that a choice makes must be there by then.  If another choice has to
- * be waited for, nothing was passed on, and all of the ends are seen again
- * after the wait.
+ * This runs under the edge lock, before the edges of ended steps are deleted,
+ * because the chosen steps must exist by then.  If a choice has to wait for a
+ * transaction, nothing has been passed on yet, and all ends are processed
+ * again after the wait.
  *
- * While the lock is held the steps of the instance are read once, whether a
- * failure holds up choices is asked once, until a move may have changed it.
+ * While the lock is held, the steps of the instance are read only once.
+ * Whether a failure holds up choices is also determined only once, until a
+ * move may have changed it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,8 +36,8 @@ static bool make_choice(TqAdvance *a, const TqMoved *end,
 static bool is_held_up(const TqAdvance *a, TqAdvanceChoices *choices);
 
 /*
- * False: the transaction *blocked_by has to be waited for.  Adds the steps
- * that can begin to looks.
+ * Returns false if the call must wait for the transaction *blocked_by.  Adds
+ * the steps that can begin to looks.
  */
 bool
 tq_advance_choose(TqAdvance *a, const List *ends, TqAdvanceChoices *choices,
@@ -59,7 +60,7 @@ tq_advance_choose(TqAdvance *a, const List *ends, TqAdvanceChoices *choices,
 		if (!make_choice(a, lfirst(cell), choices, looks, blocked_by))
 			return false;
 	}
-	/* from here on these ends are not seen again */
+	/* these ends are not processed again after this point */
 	foreach (cell, ends)
 	{
 		const TqMoved *end = lfirst(cell);
@@ -104,8 +105,8 @@ is_choice(const TqAdvance *a, const TqMoved *end)
 }
 
 /*
- * The choices of all steps that have ended: an earlier call may have made
- * nothing of one, or not all that follows from it.
+ * Make the choices of all steps that have ended: an earlier call may have made
+ * none or only some of the steps of a choice.
  */
 static bool
 make_all_choices(TqAdvance *a, TqAdvanceChoices *choices, TqChildLooks *looks,
@@ -132,17 +133,18 @@ make_all_choices(TqAdvance *a, TqAdvanceChoices *choices, TqChildLooks *looks,
 }
 
 /*
- * Make the steps of one choice, if end is one, except those that exist.  Of
- * several choices in one call each takes the later ones as not made yet.
+ * If end is a choice, make its steps except those that exist.  When one call
+ * makes several choices, each treats the later ones as not made yet.
  */
 static bool
 make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 			TqChildLooks *looks, TransactionId *blocked_by)
 {
-	TqPlan   plan = {0};
-	TqChoice choice;
-	int      place = TQ_STEP_INDEX(end->step_id);
-	char    *wrong;
+	TqPlan     plan = {0};
+	TqChoice   choice;
+	Bitmapset *made = NULL;
+	int        place = TQ_STEP_INDEX(end->step_id);
+	char      *wrong;
 
 	if (!is_choice(a, end))
 		return true;
@@ -154,7 +156,7 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	}
 	wrong = tq_choice_read(a->flow.template, place,
 						   tq_results_of_step(end->task_id), &choice);
-	/* it was checked when the step ended */
+	/* the result was checked when the step ended */
 	if (wrong != NULL)
 		tq_choice_refuse(&a->flow.template->steps[place], end->task_id, wrong);
 	if (choices->view == NULL)
@@ -165,9 +167,11 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	tq_step_make_all(a->call, &a->flow, plan.steps, plan.count, &plan.edges);
 	for (int i = 0; i < plan.count; i++)
 	{
+		made = bms_add_member(made, TQ_STEP_INDEX(plan.steps[i].step_id));
 		if (!plan.steps[i].free || plan.steps[i].decides)
 			tq_move_queue_add_look(looks, plan.steps[i].step_id, 0);
 	}
+	tq_failure_policy_forget_cancelled(&a->flow, &a->edges, made);
 	return true;
 }
 

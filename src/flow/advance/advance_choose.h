@@ -1,6 +1,6 @@
 /*
  * advance_choose.h
- *		Make the steps that decisions and batches have chosen.
+ *		Makes the steps that decisions and batches have chosen.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,12 +1,12 @@
 /*
  * advance_pass.c
- *		Delete the edges of steps that have ended.
+ *		Deletes the edges of steps that have ended.
  *
- * Under the edge lock.  A step that has finished deletes the edges to its
- * children, and each child is to be looked at.  One that has failed keeps them
- * and adds an edge that says so (TQ_EDGE_FAILURE), which is deleted when the
- * step is repaired.  One that has failed and continues does both: its children
- * begin, and the instance ends in error when no step goes on any more.
+ * This runs under the edge lock.  A finished step deletes the edges to its
+ * children, and each child is then checked.  A failed step keeps its edges and
+ * adds an edge that records the failure (TQ_EDGE_FAILURE), which is deleted
+ * when the step is repaired.  A failed step that continues does both: its
+ * children begin, and the instance ends in error when no step is live.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -24,7 +24,7 @@ static void delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks);
 static void note_failure(TqAdvance *a, const TqMoved *end,
 						 TqAdvanceOutcome *outcome);
 
-/* Each of ends is seen to once and for all. */
+/* Processes each member of ends once. */
 void
 tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 				   TqChildLooks *looks)
@@ -32,24 +32,28 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 	ListCell *cell;
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
-	if (tq_failure_policy_is_repaired(ends))
+	if (tq_failure_policy_may_bring_back(&a->flow, ends))
 		bring_back(a, looks);
 	foreach (cell, ends)
 	{
 		TqMoved *end = lfirst(cell);
 
 		outcome->revived = outcome->revived || end->revived;
-		/* a step that had failed goes on, or was resolved */
+		outcome->last_step = end->step_id;
+		/* a failed step is live again, or was resolved */
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
 			(void) tq_edge_delete(&a->edges, a->flow.workflow_id,
 								  TQ_EDGE_FAILURE, end->step_id);
 		/* its last parent may have ended since it was held back */
 		if (end->to == TQ_STATE_BLOCKED)
 			tq_move_queue_add_look(looks, end->step_id, 0);
+		if (end->from != TQ_STATE_BLOCKED &&
+			(end->to == TQ_STATE_BLOCKED || end->to == TQ_STATE_SUSPENDED))
+			outcome->returned =
+				bms_add_member(outcome->returned, TQ_STEP_INDEX(end->step_id));
 		/* also a step that was removed with an undone choice */
 		if (TQ_STATE_IS_LIVE(end->to))
 			continue;
-		outcome->last_step = end->step_id;
 		if (tq_step_rule_is_passed(a->flow.template, end->step_id, end->to))
 			delete_edges(a, end, looks);
 		if (tq_failure_policy_counts_as_finished(&a->flow, end))
@@ -59,7 +63,9 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 	}
 }
 
-/* Steps that were cancelled because of what has been repaired wait again. */
+/*
+ * Steps that were cancelled because of a failure wait again after its repair.
+ */
 static void
 bring_back(TqAdvance *a, TqChildLooks *looks)
 {
@@ -70,7 +76,7 @@ bring_back(TqAdvance *a, TqChildLooks *looks)
 		tq_move_queue_add_look(looks, steps[i], 0);
 }
 
-/* The children of the step wait for one parent less. */
+/* The children of the step wait for one parent fewer. */
 static void
 delete_edges(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
 {
@@ -87,8 +93,9 @@ delete_edges(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)
 }
 
 /*
- * The instance waits for one step less.  After a step that has failed and
- * continues, all others may have ended before: only its failure was left.
+ * The instance waits for one step fewer.  If the step had failed and
+ * continues, all other steps may have ended earlier, and only its failure was
+ * left.
  */
 static void
 delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks)

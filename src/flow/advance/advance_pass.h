@@ -1,6 +1,6 @@
 /*
  * advance_pass.h
- *		Delete the edges of steps that have ended.
+ *		Deletes the edges of steps that have ended.
  *
  * Copyright (c) 2026, the taskq developers
  */

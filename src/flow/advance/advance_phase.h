@@ -1,9 +1,11 @@
 /*
  * advance_phase.h
- *		What the phases of an advance share; see advance.c for their order.
+ *		Structs that the phases of an advance share; see advance.c for their
+ *		order.
  *
- * No phase clears one of these structs as a whole: most of what they hold
- * outlives a wait.  tq_advance_wait and tq_advance_look_again reset the rest.
+ * No phase clears one of these structs as a whole, because most of their
+ * members must survive a wait.  tq_advance_wait and tq_advance_look_again
+ * reset the rest.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,7 +18,7 @@
 #include "flow/run/move_queue.h"
 #include "flow/run/step_plan.h"
 
-/* The instance, and how its rows are found: the same for all phases. */
+/* The instance and access to its rows, the same for all phases. */
 typedef struct TqAdvance
 {
 	TqCall    *call;
@@ -25,45 +27,46 @@ typedef struct TqAdvance
 	TqStepRows rows;
 } TqAdvance;
 
-/* Of decisions and batches: choose writes it, look_again resets it. */
+/* State of decisions and batches: choose writes it, look_again resets it. */
 typedef struct TqAdvanceChoices
 {
-	TqPlanView *view;    /* while the lock is held; NULL: not read yet */
-	Bitmapset  *to_come; /* choices that are not made yet, by places */
-	bool        asked;   /* held_up is known; until a failure may change it */
+	TqPlanView *view;    /* valid while the lock is held; NULL: not read yet */
+	Bitmapset  *to_come; /* choices not made yet, by step index */
+	bool        asked;   /* held_up is valid, until a failure may change it */
 	bool        held_up; /* a failure keeps choices from making steps */
-	bool        again;   /* choices of before a wait are made once more */
-	List       *large;   /* decisions to be warned of after the lock */
+	bool        again;   /* make the choices from before a wait once more */
+	List       *large;   /* decisions to warn about after the unlock */
 } TqAdvanceChoices;
 
 /*
- * What cannot be done without waiting: choose, begin and decide write it, wait
- * waits for it.
+ * Work that requires a wait: choose, begin and decide record it, wait waits
+ * for it.
  */
 typedef struct TqAdvanceBlocked
 {
-	TqChildLooks  later;       /* children to be looked at after the wait */
-	TransactionId xid;         /* to be waited for, if task_id is 0 */
+	TqChildLooks  later;       /* children to check after the wait */
+	TransactionId xid;         /* transaction to wait for, if task_id is 0 */
 	int64         task_id;     /* task whose row or key is busy; 0: none */
-	int32         step_id;     /* its step */
-	bool          by_key;      /* its key is busy, not its row */
-	int64         locked_task; /* task whose row the wait has locked */
-	List         *elsewhere;   /* steps that were moved meanwhile */
+	int32         step_id;     /* step of that task */
+	bool          by_key;      /* the key is busy, not the row */
+	int64         locked_task; /* task whose row was locked by the wait */
+	List         *elsewhere;   /* steps that were moved during the wait */
 } TqAdvanceBlocked;
 
 /*
- * What becomes of the instance: pass_on, begin, decide and look_again write
+ * The outcome for the instance: pass_on, begin, decide and look_again write
  * it, settle acts on it.
  */
 typedef struct TqAdvanceOutcome
 {
-	bool       failed;         /* a step has failed in this call */
-	bool       revived;        /* the instance had failed, and goes on */
-	bool       left_to_others; /* a step that goes on will decide */
-	bool       ends;           /* no step goes on after a failure */
-	int32      last_step;      /* a step that has ended; 0: none */
-	Bitmapset *batches;  /* that have failed, by places of their members */
-	List      *children; /* int64 *: steps whose instance is to begin */
+	bool       failed;         /* a step failed in this call */
+	bool       revived;        /* the instance had failed, and is live again */
+	bool       left_to_others; /* another live step will decide */
+	bool       ends;           /* no step is live after a failure */
+	int32      last_step;      /* a step that moved; 0: none */
+	Bitmapset *batches;        /* failed batches, by index of their members */
+	Bitmapset *returned;       /* indexes of steps that wait again */
+	List      *children; /* int64 *: steps whose child instance must start */
 } TqAdvanceOutcome;
 
 #endif /* TQ_ADVANCE_PHASE_H */

@@ -1,6 +1,6 @@
 /*
  * advance_settle.c
- *		What becomes of the instance, and of those inside and around it.
+ *		Settles the instance, and the instances inside and around it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,15 +11,16 @@
 #include "flow/run/child_start.h"
 #include "flow/run/choice.h"
 #include "flow/run/compensation.h"
+#include "flow/run/failure_policy.h"
 #include "flow/run/instance_end.h"
 
 static void settle_other_instances(TqAdvance              *a,
 								   const TqAdvanceOutcome *outcome);
 
 /*
- * Under the edge lock, when all that follows is done: if a step has failed,
- * does any other one go on?  The last one that does not decides about the
- * instance.  False: only the transaction *blocked_by can say.
+ * Runs under the edge lock, after all other changes.  If a step has failed, is
+ * any other step live?  The last one to end decides about the instance.
+ * Returns false if that depends on the transaction *blocked_by.
  */
 bool
 tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
@@ -29,8 +30,9 @@ tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
 	bool    failed;
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
-	failed = a->flow.state == TQ_FLOW_LIVE &&
-			 tq_instance_end_has_failed(&a->flow, &a->edges);
+	failed =
+		a->flow.state == TQ_FLOW_LIVE &&
+		tq_instance_end_has_failed(&a->flow, &a->edges, outcome->last_step);
 	if (failed && !outcome->left_to_others)
 		going = tq_instance_end_is_live(a->call, &a->flow, &a->edges,
 										outcome->last_step, blocked_by);
@@ -41,9 +43,9 @@ tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
 }
 
 /*
- * Not under the edge lock: a client may be slow to read a warning, and rows of
- * other instances may have to be waited for.  Cancelling comes first, or a
- * step would be started and cancelled at once.
+ * Runs without the edge lock, because a client may be slow to read a warning,
+ * and rows of other instances may require waits.  Cancelling comes first;
+ * otherwise a step would be started and immediately cancelled.
  */
 void
 tq_advance_settle(TqAdvance *a, const List *large,
@@ -51,8 +53,11 @@ tq_advance_settle(TqAdvance *a, const List *large,
 {
 	Assert(!tq_edge_is_locked(a->flow.workflow_id));
 	tq_choice_warn(&a->flow, large);
+	tq_failure_policy_forget_cancelled(&a->flow, &a->edges, outcome->returned);
 	if (outcome->failed)
-		tq_instance_end_cancel_waiting(a->call, &a->flow, outcome->batches);
+		tq_instance_end_cancel_waiting(
+			a->call, &a->flow, &a->edges, outcome->batches,
+			!outcome->ends && outcome->children == NIL);
 	if (outcome->ends && a->flow.state == TQ_FLOW_LIVE)
 	{
 		if (a->flow.template->on_failure == TQ_ON_FAILURE_COMPENSATE)

@@ -1,6 +1,6 @@
 /*
  * advance_settle.h
- *		What becomes of the instance, and of those inside and around it.
+ *		Settles the instance, and the instances inside and around it.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,11 +1,11 @@
 /*
  * advance_wait.c
- *		Wait for another transaction, without the edge lock, and look again.
+ *		Waits for another transaction without the edge lock, and checks again.
  *
  * advance.c announces the wait (tq_edge_wait) before it releases the lock.
- * Meanwhile other transactions do not wait for this one: they leave to it what
- * depends on steps that it has ended.  So it looks at all of that again, with
- * the lock, before it does anything else.
+ * During the wait other transactions do not wait for this one, but leave the
+ * children of the steps that it has ended to it.  When this transaction has
+ * the lock again, it therefore first checks all of these children again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -23,9 +23,9 @@ static void wait_for_row(TqAdvance *a, TqAdvanceBlocked *blocked,
 						 TqChildLooks *looks);
 
 /*
- * Wait for one transaction, row or key.  A row is locked: its step begins
- * after the wait, unless it was moved meanwhile.  Children that were blocked
- * are in looks again.
+ * Wait for one transaction, row or key.  After waiting for a row this call
+ * holds its lock, and the step begins unless it was moved during the wait.
+ * Children that were blocked are put back into looks.
  */
 void
 tq_advance_wait(TqAdvance *a, TqAdvanceBlocked *blocked, TqChildLooks *looks)
@@ -76,8 +76,8 @@ wait_for_row(TqAdvance *a, TqAdvanceBlocked *blocked, TqChildLooks *looks)
 }
 
 /*
- * All that waits for a step that this transaction has ended, in this call or
- * before, may have been left to it.
+ * Other transactions may have left to this one all that waits for a step that
+ * it ended, in this call or an earlier one.
  */
 void
 tq_advance_look_again(TqAdvance *a, const TqAdvanceBlocked *blocked,
@@ -95,7 +95,7 @@ tq_advance_look_again(TqAdvance *a, const TqAdvanceBlocked *blocked,
 	{
 		int32 parent = mine.parents[i];
 
-		if (mine.children[i] == TQ_EDGE_FAILURE ||
+		if (mine.children[i] < TQ_EDGE_END ||
 			list_member_int(blocked->elsewhere, mine.children[i]))
 			continue;
 		tq_move_queue_add_look(looks, mine.children[i], parent);

@@ -1,6 +1,6 @@
 /*
  * advance_wait.h
- *		Wait for another transaction, without the edge lock, and look again.
+ *		Waits for another transaction without the edge lock, and checks again.
  *
  * Copyright (c) 2026, the taskq developers
  */

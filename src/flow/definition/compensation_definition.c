@@ -1,9 +1,10 @@
 /*
  * compensation_definition.c
- *		What takes a step back, in a definition.
+ *		Reads the compensation of a step from a definition.
  *
- * A compensation is kept as a step of its own beside the step that it belongs
- * to: it is none of the template's, depends on nothing and nothing on it.
+ * A compensation is stored as a separate TqStep, attached to the step that it
+ * compensates.  It is not one of the template's steps: it depends on no step,
+ * and no step depends on it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -17,7 +18,7 @@
 
 #define PREFIX "compensate:"
 
-/* {handler, queue, config}; never NULL. */
+/* Reads {handler, queue, config}. Never returns NULL. */
 TqStep *
 tq_compensation_definition_read(TqDefinitionProblems *problems,
 								const char *path, const JsonbValue *value)
@@ -54,9 +55,9 @@ tq_compensation_definition_read(TqDefinitionProblems *problems,
 }
 
 /*
- * Once all is known of the step: its compensation goes into the same queue
- * unless it says otherwise, to the same workers, and is told what the step
- * itself was told.
+ * Complete a compensation once its step has been read.  Unless it names
+ * another queue it uses the queue of the step; it has the same tags, and its
+ * workers get the same parents' results as those of the step.
  */
 void
 tq_compensation_definition_finish(TqTemplate *template, int place,

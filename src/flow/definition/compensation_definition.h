@@ -1,6 +1,6 @@
 /*
  * compensation_definition.h
- *		What takes a step back, in a definition.
+ *		Reads the compensation of a step from a definition.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,14 +1,15 @@
 /*
  * cycle.c
- *		Cycles in the graph of a definition.
+ *		Finds cycles in the graph of a definition.
  *
- * Steps that depend on each other, be it through others, are a part of the
- * graph that no order can be found for.  Parts are found as by Tarjan: steps
- * are walked from children to their parents, each gets a number, and the
- * lowest number that can be reached from it; with a stack of its own, since
- * a chain may be as long as the definition.  Of each part of more than one
- * step one cycle is told, and of each step that it depends on itself.
- * Every step and edge is looked at a bounded number of times.
+ * Steps that depend on each other, directly or through others, form strongly
+ * connected components, and the graph has no topological order.  The
+ * components are found with Tarjan's algorithm: the walk goes from children to
+ * their parents, and each step gets a number and the lowest number that can be
+ * reached from it.  The walk keeps its own stack, since a chain may be as long
+ * as the definition.  For each component of more than one step one cycle is
+ * reported, and also each step that depends on itself.  Every step and edge is
+ * visited a bounded number of times.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,17 +21,17 @@
 typedef struct Cycles
 {
 	const TqTemplate *template;
-	const int *left;   /* parents without a place in the order; by place */
-	int       *number; /* in the order of the walk, from 1 on */
+	const int *left;   /* parents without a position; by step index */
+	int       *number; /* in the order of the walk, from 1 */
 	int       *lowest;
-	int       *part; /* 0: it is not complete */
-	int       *size; /* of parts, from 1 on */
+	int       *part; /* 0: not complete yet */
+	int       *size; /* of components, from 1 */
 	int        numbers;
 	int        parts;
-	int       *way; /* that is being walked */
+	int       *way; /* path that is being walked */
 	int        way_length;
-	int       *looked_at; /* parents */
-	int       *open;      /* steps whose parts are not complete */
+	int       *looked_at; /* parents visited */
+	int       *open;      /* steps whose components are not complete */
 	int        open_count;
 } Cycles;
 
@@ -43,7 +44,10 @@ static void tell_part(const Cycles *cycles, TqDefinitionProblems *problems,
 					  bool *seen, int at);
 static int  parent_in_part(const Cycles *cycles, int place);
 
-/* left: of each step how many parents have no place in the order. */
+/*
+ * left: for each step, the number of its parents without a position in the
+ * order.
+ */
 void
 tq_cycle_tell(const TqTemplate *template, const int *left,
 			  TqDefinitionProblems *problems)
@@ -66,7 +70,7 @@ tq_cycle_tell(const TqTemplate *template, const int *left,
 		if (cycles.size[cycles.part[i]] > 1)
 		{
 			tell_part(&cycles, problems, seen, i);
-			/* once */
+			/* report each component once */
 			cycles.size[cycles.part[i]] = 0;
 		}
 		if (is_own_parent(step, i))
@@ -91,7 +95,7 @@ begin(Cycles *cycles, const TqTemplate *template, const int *left)
 	cycles->open = palloc(size);
 }
 
-/* All that can be reached and has not been yet. */
+/* Walk all steps that can be reached and have not been visited. */
 static void
 walk(Cycles *cycles, int from)
 {
@@ -128,7 +132,10 @@ enter(Cycles *cycles, int place)
 	cycles->open[cycles->open_count++] = place;
 }
 
-/* Back to where the way came from; what goes no further back is a part. */
+/*
+ * Return to the previous step of the path.  If nothing earlier on the path can
+ * be reached from this step, the component is complete.
+ */
 static void
 leave(Cycles *cycles)
 {
@@ -164,7 +171,7 @@ is_own_parent(const TqStep *step, int place)
 	return false;
 }
 
-/* From a step back to its parents, until one comes again. */
+/* Follow the parents of a step until one repeats. */
 static void
 tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
 		  int at)
@@ -180,7 +187,7 @@ tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
 		at = parent_in_part(cycles, at);
 	}
 	initStringInfo(&names);
-	/* the way was walked against the arrows */
+	/* the path leads from children to parents: print it in reverse */
 	for (int i = list_length(way) - 1; i >= 0; i--)
 	{
 		appendStringInfo(&names, "%s -> ", steps[list_nth_int(way, i)].name);
@@ -192,7 +199,10 @@ tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
 			   "is part of a cycle: %s", names.data);
 }
 
-/* One there is, other than the step itself: the part has several steps. */
+/*
+ * A parent other than the step itself; one exists, since the component has
+ * several steps.
+ */
 static int
 parent_in_part(const Cycles *cycles, int place)
 {

@@ -1,6 +1,6 @@
 /*
  * cycle.h
- *		Cycles in the graph of a definition.
+ *		Finds cycles in the graph of a definition.
  *
  * Copyright (c) 2026, the taskq developers
  */

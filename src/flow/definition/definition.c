@@ -1,11 +1,11 @@
 /*
  * definition.c
- *		Definitions of workflows, read and checked.
+ *		Reads and checks definitions of workflows.
  *
- * A definition is read member by member; whatever is wrong with it is noted
- * with its path, and reading goes on, so that one look tells everything.
- * What has to do with more than one step is checked by graph.c.  Both take
- * time in proportion to the size of the definition.
+ * A definition is read member by member.  Each problem is recorded with its
+ * path, and reading continues, so that one call reports all problems. graph.c
+ * checks what concerns more than one step.  Both take time proportional to the
+ * size of the definition.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -26,7 +26,7 @@
 
 #define MAX_WORDS 8192 /* bytes of a description */
 
-/* Members of a definition, and of a step. */
+/* Members of a definition and of a step. */
 typedef enum Member
 {
 	M_NAMESPACE,
@@ -61,7 +61,7 @@ typedef enum Member
 	M_CONTINUE_ON_FAILURE,
 	M_PUBLISHES,
 	M_MAX_ATTEMPTS,
-	M_OPTION /* of the task's own options */
+	M_OPTION /* a member of the step's own options */
 } Member;
 
 typedef struct Known
@@ -139,7 +139,7 @@ static const char *const strategy_names[] = {
 	[TQ_STRATEGY_CONTINUE] = "continue_on_failure",
 	[TQ_STRATEGY_ISOLATE] = "isolate"};
 
-/* A step as it is read: names where the step will have places. */
+/* A step while it is read: it refers to other steps by name. */
 typedef struct Draft
 {
 	JsonbValue       depends_on;
@@ -147,15 +147,15 @@ typedef struct Draft
 	bool             has_depends_on;
 	JsonbValue       branches;
 	bool             has_branches;
-	JsonbValue      *options; /* being built; NULL: none */
+	JsonbValue      *options; /* being built; NULL: has no options */
 	JsonbParseState *state;
 	List            *wanted; /* names that its paths mention */
 	List            *given;  /* members, of Known */
-	/* what it waits for: the members workflow, signal and timer */
+	/* the members workflow, signal and timer */
 	JsonbValue waits[M_TIMER - M_WORKFLOW + 1];
 } Draft;
 
-/* What is being read. */
+/* State of a read. */
 typedef struct Reader
 {
 	TqTemplate *template;
@@ -187,9 +187,9 @@ tq_definition_step_type(TqStepType type)
 }
 
 /*
- * A definition as a template whose numbers are 0.  Where there are problems it
- * is good for nothing but finding more.  max_nesting: how many decisions and
- * batches there may be below each other.
+ * Read a definition into a template whose numbers are 0. If there are
+ * problems, the template may be used only to find more of them. max_nesting
+ * limits how deep decisions and batches may be nested.
  */
 TqTemplate *
 tq_definition_read(Jsonb *definition, int max_nesting,
@@ -315,7 +315,7 @@ read_template(Reader *reader, const Known *known, const char *path,
 	}
 }
 
-/* What a later version will know. */
+/* Record a member that is not supported. */
 static void
 unbuilt(TqDefinitionProblems *problems, const char *path)
 {
@@ -501,7 +501,7 @@ read_boolean(TqDefinitionProblems *problems, const char *path,
 		*answer = value->val.boolean;
 }
 
-/* What has to do with several members of one step. */
+/* Check what concerns several members of one step. */
 static void
 finish_step(Reader *reader, int place)
 {
@@ -535,7 +535,7 @@ finish_step(Reader *reader, int place)
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
 				   "has a meaning for type batch only");
-	/* without a choice nothing is made; members have a strategy */
+	/* without a choice no steps are made, and members have a strategy */
 	if (step->continues &&
 		(tq_step_chooses(step->type) || step->type == TQ_STEP_BATCH_WORKER))
 		tq_problem(problems, psprintf("%s.continue_on_failure", path),
@@ -543,8 +543,8 @@ finish_step(Reader *reader, int place)
 }
 
 /*
- * A step that no worker does says what it waits for, and has none of the
- * members that say how workers do it.
+ * A step without a worker must say what it waits for, and must not have the
+ * members that apply to workers.
  */
 static void
 finish_wait(Reader *reader, int place, const char *path)
@@ -594,7 +594,7 @@ finish_wait(Reader *reader, int place, const char *path)
 			&draft->waits[member - M_WORKFLOW], &draft->wanted);
 }
 
-/* Names of other steps, once all are known. */
+/* Resolve the names of other steps, once all are known. */
 static void
 resolve(Reader *reader, int place)
 {

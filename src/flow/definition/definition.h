@@ -1,6 +1,6 @@
 /*
  * definition.h
- *		Definitions of workflows, read and checked.
+ *		Reads and checks definitions of workflows.
  *
  * Copyright (c) 2026, the taskq developers
  */

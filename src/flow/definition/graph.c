@@ -1,17 +1,17 @@
 /*
  * graph.c
- *		The steps of a definition as a graph.
+ *		Checks the graph of a definition's steps.
  *
- * Steps are put into an order in which parents come before their children;
- * what is left over stands on a cycle or behind one (cycle.c).  In that order
- * each step gets its level, and its region: which choices have to be made so
- * that it comes into being.  A child of a decision stands in a region of its
- * own, as do all steps below it, up to a deferred one: that stands where the
- * paths to it parted.  A step that is not deferred must not have parents in
- * regions that may be entered one without the other.
+ * Steps are sorted so that parents come before their children; the steps that
+ * remain are on a cycle or behind one (cycle.c).  In that order each step gets
+ * its level and its region, which says what choices must be made to create it.
+ * Each child of a decision has a region of its own.  The steps below it are in
+ * that region, too, except that a deferred step is in the region where the
+ * paths to it diverge.  If a step is not deferred, none of its parents may be
+ * in regions that can be entered independently of each other.
  *
- * Every edge is looked at a bounded number of times, and a region's depth is
- * at most TQ_GUC_MOST_NESTING.
+ * Every edge is visited a bounded number of times, and the depth of a region
+ * is at most TQ_GUC_MOST_NESTING.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,14 +21,14 @@
 #include "flow/definition/graph.h"
 #include "flow/definition/problem.h"
 
-/* A graph that is being checked. */
+/* State of a check. */
 typedef struct Graph
 {
 	TqTemplate *template;
 	TqDefinitionProblems *problems;
 	int                   max_nesting;
-	int *left;    /* parents that have no place in the order yet */
-	int  ordered; /* steps that have one */
+	int *left;    /* parents without a position in the order yet */
+	int  ordered; /* steps with a position */
 	int  regions_room;
 } Graph;
 
@@ -106,7 +106,7 @@ link_children(Graph *graph)
 	}
 }
 
-/* Of those on a cycle, or behind one, none has a place. */
+/* Sort the steps.  Steps on a cycle or behind one get no position. */
 static void
 put_in_order(Graph *graph)
 {
@@ -188,7 +188,10 @@ check_decision(Graph *graph, int place)
 	}
 }
 
-/* It makes instances of one step, and deferred ones wait for these. */
+/*
+ * A batch must have exactly one step of type batch_worker.  The other steps
+ * that depend on it or on its members must be deferred.
+ */
 static void
 check_batch(Graph *graph, int place)
 {
@@ -227,7 +230,10 @@ check_batch(Graph *graph, int place)
 				   workers);
 }
 
-/* No other step may be called like a member: the name, _ and digits. */
+/*
+ * No other step may have a name of the form that members have: the name of the
+ * batch_worker step, _ and digits.
+ */
 static void
 check_member_names(Graph *graph)
 {
@@ -287,8 +293,8 @@ find_regions(Graph *graph)
 }
 
 /*
- * The innermost of its parents' regions, if all others are around it; else
- * it must be deferred.
+ * The innermost of the parents' regions, if it is inside all the others;
+ * otherwise the step must be deferred.
  */
 static int
 region_of(Graph *graph, int place)
@@ -316,8 +322,9 @@ region_of(Graph *graph, int place)
 }
 
 /*
- * Where the ways to it parted; when they did not, around the region that all
- * of its parents stand in, since it runs whether that is entered or not.
+ * The innermost region that contains all paths to the step.  If all parents
+ * are in one region, the region around that, because the step runs whether or
+ * not that region is entered.
  */
 static int
 region_of_deferred(Graph *graph, int place)
@@ -346,7 +353,7 @@ region_of_deferred(Graph *graph, int place)
 	return common;
 }
 
-/* In which a child stands because of one parent. */
+/* The region that one parent requires for its child. */
 static int
 region_by_parent(Graph *graph, int parent, int child)
 {
@@ -399,8 +406,8 @@ add_region(Graph *graph, int decision, int child)
 }
 
 /*
- * For each decision and batch the deferred steps that have to wait until its
- * outcome is known: those with a parent in a region that it decides about.
+ * For each decision and batch, find the deferred steps that must wait until
+ * its outcome is known: those with a parent in a region that it decides about.
  */
 static void
 find_joins(Graph *graph)
@@ -445,8 +452,8 @@ find_joins(Graph *graph)
 }
 
 /*
- * Which steps hold the instance open: those that choose what else there will
- * be, and those behind which nothing is sure to come.
+ * Mark the steps that hold the instance open: those that choose steps, and
+ * those that have no child sure to follow.
  */
 static void
 find_ends(Graph *graph)

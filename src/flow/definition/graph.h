@@ -1,6 +1,6 @@
 /*
  * graph.h
- *		The steps of a definition as a graph.
+ *		Checks the graph of a definition's steps.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,9 +1,9 @@
 /*
  * member.c
- *		Members of a definition, read and checked.
+ *		Reads and checks members of a definition.
  *
- * Each function takes a member's value and its path, notes what is wrong with
- * it, and returns something that reading can go on with.
+ * Each function takes a member's value and its path, records what is wrong
+ * with it, and returns a value with which reading can continue.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,7 +16,7 @@
 #include "flow/definition/problem.h"
 #include "flow/definition/value.h"
 
-/* Read the members of an object, which has that path; NULL: it has none. */
+/* Begin to read the members of an object. path may be NULL. */
 void
 tq_member_list_begin(TqMembers *members, JsonbContainer *object,
 					 const char *path)
@@ -28,7 +28,7 @@ tq_member_list_begin(TqMembers *members, JsonbContainer *object,
 	(void) JsonbIteratorNext(&members->it, &begin, false);
 }
 
-/* The next one's name, path and value; false: there are no more. */
+/* Get name, path and value of the next member.  Returns false at the end. */
 bool
 tq_member_list_next(TqMembers *members, JsonbValue *value)
 {
@@ -44,7 +44,7 @@ tq_member_list_next(TqMembers *members, JsonbValue *value)
 	return true;
 }
 
-/* A name, key and the like; NULL when it is wrong. */
+/* A name, key or the like; NULL if it is wrong. */
 char *
 tq_member_word(TqDefinitionProblems *problems, const char *path,
 			   const JsonbValue *value, int max)
@@ -66,7 +66,7 @@ tq_member_word(TqDefinitionProblems *problems, const char *path,
 	return word;
 }
 
-/* The name of a queue that tasks can be in; NULL when it is wrong. */
+/* The name of a queue for tasks; NULL if it is wrong. */
 char *
 tq_member_queue(TqDefinitionProblems *problems, const char *path,
 				const JsonbValue *value)
@@ -79,7 +79,7 @@ tq_member_queue(TqDefinitionProblems *problems, const char *path,
 	return NULL;
 }
 
-/* One of some words; the first one when it is wrong. */
+/* One of several words; the first one if it is wrong. */
 int
 tq_member_choice(TqDefinitionProblems *problems, const char *path,
 				 const JsonbValue *value, const char *const *words, int count)
@@ -101,7 +101,7 @@ tq_member_choice(TqDefinitionProblems *problems, const char *path,
 	return 0;
 }
 
-/* A whole number; 0 when it is wrong. */
+/* An integer; 0 if it is wrong. */
 int
 tq_member_integer(TqDefinitionProblems *problems, const char *path,
 				  const JsonbValue *value, int min, int max)
@@ -176,7 +176,7 @@ tq_member_tags(TqDefinitionProblems *problems, const char *path,
 	}
 }
 
-/* A jsonpath; NULL when it is wrong.  Steps that it names are noted. */
+/* A jsonpath; NULL if it is wrong.  Adds the steps that it names to wanted. */
 JsonPath *
 tq_member_path(TqDefinitionProblems *problems, const char *path,
 			   const JsonbValue *value, List **wanted)
@@ -199,7 +199,7 @@ tq_member_path(TqDefinitionProblems *problems, const char *path,
 	return result;
 }
 
-/* A document in which each object {"$": path} has a path that can be read. */
+/* A document in which each object {"$": path} must have a valid path. */
 Jsonb *
 tq_member_pattern(TqDefinitionProblems *problems, const char *path,
 				  JsonbValue *value, List **wanted)
@@ -222,8 +222,8 @@ tq_member_pattern(TqDefinitionProblems *problems, const char *path,
 }
 
 /*
- * Options of a step: all at once, as most often nothing is wrong; else one
- * after the other.
+ * Check the options of a step: together, since they are rarely wrong; if they
+ * are, one by one.
  */
 void
 tq_member_check_options(TqDefinitionProblems *problems, const char *path,

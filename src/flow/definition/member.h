@@ -1,6 +1,6 @@
 /*
  * member.h
- *		Members of a definition, read and checked.
+ *		Reads and checks members of a definition.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,7 +16,7 @@
 #include "base/arg.h"
 #include "flow/definition/problem.h"
 
-/* Those of an object, one after the other. */
+/* Iterates over the members of an object. */
 typedef struct TqMembers
 {
 	JsonbIterator *it;
@@ -29,7 +29,9 @@ extern void tq_member_list_begin(TqMembers *members, JsonbContainer *object,
 								 const char *path);
 extern bool tq_member_list_next(TqMembers *members, JsonbValue *value);
 
-/* what is wrong gives NULL, the first word, 0, false, or less */
+/*
+ * for a wrong value these return NULL, the first word, 0 or false, or omit it
+ */
 extern char *tq_member_word(TqDefinitionProblems *problems, const char *path,
 							const JsonbValue *value, int max);
 extern char *tq_member_queue(TqDefinitionProblems *problems, const char *path,

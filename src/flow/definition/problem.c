@@ -1,8 +1,8 @@
 /*
  * problem.c
- *		What is wrong with a definition.
+ *		Problems of a definition.
  *
- * Reading a definition goes on after a problem, so that one call reports all
+ * Reading a definition continues after a problem, so that one call reports all
  * of them, each with its path.  Only the first TQ_MAX_PROBLEMS are kept, in
  * the current memory context; the others are counted.
  *
@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "flow/definition/problem.h"
 
-/* TQ011 with all problems. */
+/* Raise TQ011 with all problems. */
 void
 tq_problem_raise(const TqDefinitionProblems *problems, const char *message)
 {
@@ -46,7 +46,7 @@ tq_problem_detail(const TqDefinitionProblems *problems)
 	return detail.data;
 }
 
-/* Note a problem; of very many only the first ones. */
+/* Record a problem.  Only the first TQ_MAX_PROBLEMS are kept. */
 void
 tq_problem(TqDefinitionProblems *problems, const char *path,
 		   const char *format, ...)

@@ -1,6 +1,6 @@
 /*
  * problem.h
- *		What is wrong with a definition.
+ *		Problems of a definition.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,7 +9,7 @@
 
 #include "base/compat.h"
 
-/* What is wrong with a definition, or a document. */
+/* A problem of a definition or a document. */
 typedef struct TqDefinitionProblem
 {
 	char *path;
@@ -21,11 +21,11 @@ typedef struct TqDefinitionProblems
 	int                  count;
 	int                  room;
 	TqDefinitionProblem *all;
-	int                  unbuilt; /* of them: members that are not built yet */
-	bool no_graph; /* names of steps are missing, or lead nowhere */
+	int                  unbuilt;  /* number of unsupported members */
+	bool                 no_graph; /* step names are missing or unresolved */
 } TqDefinitionProblems;
 
-#define TQ_MAX_PROBLEMS 1000 /* that are told */
+#define TQ_MAX_PROBLEMS 1000 /* kept and reported */
 
 extern void  tq_problem(TqDefinitionProblems *problems, const char *path,
 						const char *format, ...) pg_attribute_printf(3, 4);

@@ -1,10 +1,11 @@
 /*
  * reach.c
- *		Which steps come after, or before, a step of a template.
+ *		Finds the steps that come after or before a step of a template.
  *
- * Answers are arrays with an element for each step of the template, allocated
- * in the current memory context.  Each step and edge is visited once.
- * Members of a batch share their step: what comes after one comes after all.
+ * The results are arrays with an element for each step of the template,
+ * allocated in the current memory context.  Each step and edge is visited
+ * once.  Members of a batch share their step, so a step that comes after one
+ * member comes after all.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -15,7 +16,7 @@
 static void reach(const TqTemplate *template, int place, bool above,
 				  bool *marked);
 
-/* All steps that come after one, by place. */
+/* All steps that come after a step, by index. */
 bool *
 tq_reach_below(const TqTemplate *template, int place)
 {
@@ -25,14 +26,17 @@ tq_reach_below(const TqTemplate *template, int place)
 	return below;
 }
 
-/* Those as well; what is marked has all that comes after it marked. */
+/*
+ * Add the steps that come after one more step.  Steps after a marked step must
+ * be marked already.
+ */
 void
 tq_reach_add_below(const TqTemplate *template, int place, bool *below)
 {
 	reach(template, place, false, below);
 }
 
-/* All steps that come before one, by place. */
+/* All steps that come before a step, by index. */
 bool *
 tq_reach_above(const TqTemplate *template, int place)
 {

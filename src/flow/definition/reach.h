@@ -1,6 +1,6 @@
 /*
  * reach.h
- *		Which steps come after, or before, a step of a template.
+ *		Finds the steps that come after or before a step of a template.
  *
  * Copyright (c) 2026, the taskq developers
  */

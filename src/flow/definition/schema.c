@@ -1,12 +1,12 @@
 /*
  * schema.c
- *		What a definition says of its input: a part of JSON Schema.
+ *		Checks a workflow's input against a subset of JSON Schema.
  *
- * Known are type, required, properties, items, enum, minimum, maximum and
- * pattern, with the meaning that they have there, and title and description,
- * which mean nothing.  A pattern is a regular expression of PostgreSQL and
- * may match anywhere.  Everything else is a problem of the definition: to
- * ignore a rule would be to break it.
+ * The supported members are type, required, properties, items, enum, minimum,
+ * maximum and pattern, with the meaning of JSON Schema, and title and
+ * description, which have no effect.  A pattern is a regular expression of
+ * PostgreSQL and may match anywhere.  Every other member is a problem of the
+ * definition, because ignoring a rule would break it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -54,7 +54,7 @@ static void apply_items(JsonbContainer *schema, JsonbValue *value,
 static bool is_of_type(JsonbValue *value, const char *type, int length);
 static JsonbValue *keyword(JsonbContainer *schema, const char *word);
 
-/* Is it one that can be applied? */
+/* Can the schema be applied? */
 void
 tq_schema_check(Jsonb *schema, TqDefinitionProblems *problems)
 {
@@ -64,7 +64,7 @@ tq_schema_check(Jsonb *schema, TqDefinitionProblems *problems)
 		check(&schema->root, "input_schema", problems);
 }
 
-/* Where a document does not fit. */
+/* Record where a document does not match the schema. */
 void
 tq_schema_apply(Jsonb *schema, Jsonb *document, TqDefinitionProblems *problems)
 {
@@ -139,7 +139,7 @@ check_keyword(const char *word, JsonbValue *value, const char *path,
 				   "title, description");
 }
 
-/* A word, or a list of some. */
+/* A type or a list of types. */
 static void
 check_type(JsonbValue *value, const char *path, TqDefinitionProblems *problems)
 {
@@ -225,7 +225,7 @@ check_schema_value(JsonbValue *value, const char *path,
 		check(value->val.binary.data, path, problems);
 }
 
-/* Each rule, as far as it is there. */
+/* Apply each rule that is present. */
 static void
 apply(JsonbContainer *schema, JsonbValue *value, const char *path,
 	  TqDefinitionProblems *problems)

@@ -1,6 +1,6 @@
 /*
  * schema.h
- *		What a definition says of its input: a part of JSON Schema.
+ *		Checks a workflow's input against a subset of JSON Schema.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,7 +1,7 @@
 /*
  * step_reference.c
- *		Steps of a definition that name each other: in depends_on, in the
- *		branches of decisions and in paths.
+ *		Resolves references between the steps of a definition: in depends_on,
+ *		in the branches of decisions and in paths.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,7 +12,7 @@
 #include "flow/definition/member.h"
 #include "flow/definition/step_reference.h"
 
-/* A step, by its name. */
+/* A step by name. */
 typedef struct Named
 {
 	char name[TQ_MAX_NAME + 1];
@@ -23,7 +23,7 @@ static void read_branch(HTAB *names, TqDefinitionProblems *problems,
 						const char *path, JsonbValue *value, TqBranch *branch,
 						List **wanted);
 
-/* Names of steps: none yet. */
+/* Create an empty table of step names. */
 HTAB *
 tq_step_reference_begin(void)
 {
@@ -56,7 +56,7 @@ tq_step_reference_note(HTAB *names, TqDefinitionProblems *problems,
 		named->place = place;
 }
 
-/* A list of names of steps, each once. */
+/* Read a list of step names without duplicates. */
 void
 tq_step_reference_list(HTAB *names, TqDefinitionProblems *problems,
 					   const char *path, const JsonbValue *value,
@@ -110,7 +110,10 @@ tq_step_reference_list(HTAB *names, TqDefinitionProblems *problems,
 	bms_free(seen);
 }
 
-/* The branches of a decision; wanted: names that their conditions mention. */
+/*
+ * Read the branches of a decision.  Adds the names that their conditions
+ * mention to wanted.
+ */
 void
 tq_step_reference_branches(HTAB *names, TqDefinitionProblems *problems,
 						   TqStep *step, int place, const JsonbValue *branches,
@@ -172,7 +175,10 @@ read_branch(HTAB *names, TqDefinitionProblems *problems, const char *path,
 		tq_problem(problems, psprintf("%s.steps", path), "is missing");
 }
 
-/* Steps that a path names and that do not exist have no results. */
+/*
+ * Resolve the steps that paths name.  A name of no step is ignored: it has no
+ * result.
+ */
 void
 tq_step_reference_wants(HTAB *names, TqStep *step, int place,
 						const List *wanted)

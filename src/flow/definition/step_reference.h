@@ -1,6 +1,6 @@
 /*
  * step_reference.h
- *		Steps of a definition name each other.
+ *		Resolves references between the steps of a definition.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,17 +1,16 @@
 /*
  * template.c
- *		Templates of workflows: taskq_define_workflow,
- *		taskq_undefine_workflow, taskq_validate_workflow; and as sessions keep
- *		them.
+ *		Templates of workflows: taskq_define_workflow, taskq_undefine_workflow,
+ *		taskq_validate_workflow, and each session's cache of templates.
  *
- * A definition is stored as it was given, and never changes: what it says is
- * read once by each session that needs it, and kept by its number, which one
- * extension never gives out twice, also after a roll-back.  What is kept is
- * dropped when the extension is another one (base/catalog.c), and at the end
- * of a transaction when it has become too much.
+ * A definition is stored as given and never changes.  Each session that needs
+ * it parses it once and caches it under its number; one extension never uses a
+ * number twice, even after a rollback.  The cache is emptied when the session
+ * sees another extension (base/catalog.c), and at the end of a transaction
+ * when it has become too large.
  *
- * Who starts an instance holds a lock on the template until his transaction
- * ends, so that whoever undefines it sees all instances.
+ * A call that starts an instance locks the template until its transaction
+ * ends, so that taskq_undefine_workflow() sees all instances.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -49,7 +48,7 @@ PG_FUNCTION_INFO_V1(taskq_define_workflow);
 PG_FUNCTION_INFO_V1(taskq_undefine_workflow);
 PG_FUNCTION_INFO_V1(taskq_validate_workflow);
 
-/* A template that this session has read. */
+/* A template that this session has parsed. */
 typedef struct Cached
 {
 	int32 template_id;
@@ -111,7 +110,7 @@ static TqStmt stmt_read = {"SELECT definition, defined_by FROM taskq.template"
 
 static HTAB  *cache = NULL;
 static Size   cache_size = 0;
-static uint64 cache_identity = 0; /* of the extension they are of */
+static uint64 cache_identity = 0; /* of the cache's extension */
 
 static bool   is_defined(const Datum *args, bool *same);
 static int32  draw_number(void);
@@ -160,7 +159,7 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	args[3] = JsonbPGetDatum(definition);
 	args[4] = Int32GetDatum(tq_role_intern(GetUserId()));
 	args[5] = TimestampTzGetDatum(tq_clock_wall());
-	/* what is there takes no number */
+	/* an existing version does not take a new number */
 	if (!is_defined(args, &same))
 	{
 		args[6] = Int32GetDatum(draw_number());
@@ -189,7 +188,7 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Is the version defined?  Is it so in the same way? */
+/* Is the version defined? *same: with the same definition? */
 static bool
 is_defined(const Datum *args, bool *same)
 {
@@ -203,7 +202,10 @@ is_defined(const Datum *args, bool *same)
 	return found;
 }
 
-/* None is given out twice: sessions keep what they have read by it. */
+/*
+ * Draw a number.  None is used twice, because sessions cache definitions under
+ * it.
+ */
 static int32
 draw_number(void)
 {
@@ -245,7 +247,9 @@ taskq_validate_workflow(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Its rows stay as long as there are instances, which go on to be shown. */
+/*
+ * The template's row remains while it has instances, which views still show.
+ */
 Datum
 taskq_undefine_workflow(PG_FUNCTION_ARGS)
 {
@@ -270,15 +274,16 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 }
 
 /*
- * One may be waited for, and none is had meanwhile: calls that begin instances
- * inside of others lock templates as they come to them.
+ * Lock several templates.  A call waits for a lock only while it holds no
+ * other one, since calls that start nested instances lock templates in any
+ * order.
  */
 static void
 lock_alone(const int32 *versions, int count)
 {
 	Oid class = tq_catalog()->template;
-	int held = 0;  /* that many from the first one on */
-	int wait = -1; /* and this one */
+	int held = 0;  /* number of locks held, from the first one */
+	int wait = -1; /* index of the lock to wait for */
 
 	while (held < count)
 	{
@@ -347,8 +352,8 @@ read_versions(char *space, char *name, char *version, int *count)
 }
 
 /*
- * A version, locked against being undefined, or (version NULL) the latest
- * one; NULL: there is none.
+ * Find a version and lock it against being undefined.  If version is NULL,
+ * find the latest one.  Returns NULL if there is none.
  */
 TqTemplate *
 tq_template_find(const char *space, const char *name, const char *version)
@@ -367,7 +372,7 @@ tq_template_find(const char *space, const char *name, const char *version)
 	return locked == 0 ? NULL : tq_template_get(locked);
 }
 
-/* The same, not locked: waits for nobody. */
+/* The same without a lock, and so without waiting. */
 TqTemplate *
 tq_template_look(const char *space, const char *name, const char *version)
 {
@@ -376,7 +381,7 @@ tq_template_look(const char *space, const char *name, const char *version)
 	return template_id == 0 ? NULL : tq_template_get(template_id);
 }
 
-/* 0: there is none. */
+/* Returns 0 if there is none. */
 static int32
 find_id(const char *space, const char *name, const char *version)
 {
@@ -396,7 +401,7 @@ find_id(const char *space, const char *name, const char *version)
 	return template_id;
 }
 
-/* A template by its number, until the transaction ends. */
+/* Get a template by its number; valid until the transaction ends. */
 TqTemplate *
 tq_template_get(int32 template_id)
 {
@@ -431,7 +436,7 @@ tq_template_get(int32 template_id)
 	return cached->template;
 }
 
-/* In a context of its own. */
+/* Parse a template in a memory context of its own. */
 static TqTemplate *
 read_template(int32 template_id)
 {
@@ -459,7 +464,7 @@ read_template(int32 template_id)
 	context = AllocSetContextCreate(CurrentMemoryContext, "taskq template",
 									ALLOCSET_DEFAULT_SIZES);
 	mine = MemoryContextSwitchTo(context);
-	/* whatever the limit is now */
+	/* use the highest limit, not the current one */
 	template = tq_definition_read(definition, TQ_GUC_MOST_NESTING, &problems);
 	MemoryContextSwitchTo(mine);
 	if (problems.count > problems.unbuilt)
@@ -513,7 +518,7 @@ definition_arg(FunctionCallInfo fcinfo)
 	return definition;
 }
 
-/* 0A000, when nothing else is wrong. */
+/* Raise 0A000 if there are no other problems. */
 static void
 raise_unbuilt(const TqDefinitionProblems *problems)
 {
@@ -545,7 +550,7 @@ warn_of_nesting(const TqTemplate *template)
 			 errdetail_internal("%s", detail.data)));
 }
 
-/* Namespace, name and version, as members of an object. */
+/* Append namespace, name and version as members of an object. */
 static void
 add_identity(StringInfo detail, const TqTemplate *template)
 {
@@ -557,7 +562,7 @@ add_identity(StringInfo detail, const TqTemplate *template)
 	escape_json(detail, template->version);
 }
 
-/* TQ011: there is no such template. */
+/* Raise TQ011: the template does not exist. */
 void
 tq_template_missing(const char *space, const char *name, const char *version)
 {

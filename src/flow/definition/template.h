@@ -1,6 +1,6 @@
 /*
  * template.h
- *		Templates of workflows, as a session keeps them.
+ *		Templates of workflows, as a session caches them.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,7 +1,7 @@
 /*
  * template_types.h
- *		Templates of workflows: what a definition says, and the graph of its
- *		steps.
+ *		Templates of workflows: the contents of a definition, and the graph of
+ *		its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,14 +16,14 @@
 #include "base/arg.h"
 
 #define TQ_MAX_STEPS 10000
-#define TQ_MAX_NESTING 20 /* of instances inside of others */
+#define TQ_MAX_NESTING 20 /* of instances */
 
 /*
- * A member of a batch has the number of its template step in the lower bits
- * of its step_id, and its own, from 1, above them.  The compensation of a
- * step or member has the step_id of that one, and the sign: all ids of steps
- * are smaller than PG_INT32_MAX - 2, so these are none of TQ_EDGE_END and the
- * like.
+ * The step_id of a batch member has the index of its template step in the
+ * lower bits and the member's own number, from 1, above them.  A compensation
+ * has the step_id of the step or member that it compensates, with the sign bit
+ * set.  All step ids are smaller than PG_INT32_MAX - 2, so they never collide
+ * with TQ_EDGE_END and the like.
  */
 #define TQ_STEP_BITS 14
 #define TQ_STEP_INDEX(step_id) ((step_id) & ((1 << TQ_STEP_BITS) - 1))
@@ -60,7 +60,7 @@ typedef enum TqOnFailure
 	TQ_ON_FAILURE_COMPENSATE
 } TqOnFailure;
 
-/* What a dead member of a batch means for the others. */
+/* What a dead member of a batch means for the other members. */
 typedef enum TqStrategy
 {
 	TQ_STRATEGY_FAIL_FAST,
@@ -68,14 +68,14 @@ typedef enum TqStrategy
 	TQ_STRATEGY_ISOLATE
 } TqStrategy;
 
-/* Some steps, by their places. */
+/* A list of step indexes. */
 typedef struct TqStepList
 {
 	int  count;
 	int *places;
 } TqStepList;
 
-/* Of a decision that the engine makes. */
+/* A branch of a decision that the engine makes. */
 typedef struct TqBranch
 {
 	JsonPath  *when; /* NULL: always */
@@ -83,23 +83,23 @@ typedef struct TqBranch
 } TqBranch;
 
 /*
- * What a step waits for that no worker does.  Patterns are documents in which
- * {"$": path} may stand for a value.
+ * What a step without a worker waits for.  In the Jsonb members {"$": path}
+ * may stand for a value.
  */
 typedef struct TqWaitDefinition
 {
-	char  *signal;      /* of a signal, an approval: its name */
-	Jsonb *after;       /* how long: a timer, the others at most */
-	Jsonb *at;          /* until when: a timer */
-	bool   completes;   /* when the time is up; else it fails */
-	char  *role;        /* who may approve; NULL: whoever may submit */
-	char  *escalate_to; /* who may, too, later; NULL: nobody */
+	char  *signal;      /* name, of a signal or approval */
+	Jsonb *after;       /* length of a timer, timeout of the others */
+	Jsonb *at;          /* end of a timer */
+	bool   completes;   /* completes on timeout; otherwise it fails */
+	char  *role;        /* that may approve; NULL: roles that may submit */
+	char  *escalate_to; /* role that may approve later, too; NULL: no role */
 	int64  escalate_after;
-	char  *space; /* of a workflow, to be started */
+	char  *space; /* namespace of the workflow to start */
 	char  *name;
 	char  *version; /* NULL: the latest */
-	Jsonb *input;   /* NULL: as the instance's own */
-	Jsonb *key;     /* NULL: none */
+	Jsonb *input;   /* NULL: the instance's own */
+	Jsonb *key;     /* NULL: no key */
 } TqWaitDefinition;
 
 typedef struct TqStep
@@ -107,43 +107,46 @@ typedef struct TqStep
 	char             *name;
 	TqStepType        type;
 	char             *queue;
-	char             *handler; /* NULL: none */
-	Jsonb            *config;  /* NULL: none */
+	char             *handler; /* NULL: no handler */
+	Jsonb            *config;  /* NULL: no config */
 	TqStepList        parents; /* as declared */
 	TqStepList        children;
 	JsonPath         *when;         /* NULL: always */
 	Jsonb            *payload;      /* NULL: the instance's input */
-	TqStepList        wants;        /* whose results its paths name */
-	int               priority;     /* where it is given */
-	bool              has_priority; /* of its own */
-	int               max_attempts; /* 0: the queue's */
+	TqStepList        wants;        /* steps whose results its paths name */
+	int               priority;     /* valid if has_priority */
+	bool              has_priority; /* has its own priority */
+	int               max_attempts; /* 0: that of the queue */
 	TqTags            tags;
-	char             *key;     /* NULL: none */
-	Jsonb            *options; /* NULL: none of its own */
+	char             *key;     /* NULL: no key */
+	Jsonb            *options; /* NULL: no options of its own */
 	bool              retryable;
 	int               branch_count;
 	TqBranch         *branches;
 	TqStrategy        strategy;  /* of a batch */
-	bool              continues; /* its children run although it is dead */
+	bool              continues; /* its children run even if it is dead */
 	TqWaitDefinition *wait;      /* NULL: workers do it */
-	int               level;  /* 0: no parents; else behind the last of them */
-	int               region; /* number of the region that it stands in */
-	bool              ends;   /* the instance does not end before it does */
-	TqStepList joins; /* deferred steps that its outcome decides about */
+	int               level;     /* 0: no parents; else above all of theirs */
+	int               region;    /* number of its region */
+	bool              ends;  /* the instance does not end before this step */
+	TqStepList        joins; /* deferred steps that its outcome affects */
 
-	/* what takes it back, a step that no other one knows; NULL: nothing */
+	/*
+	 * its compensation, which no other step refers to; NULL: has no
+	 * compensation
+	 */
 	struct TqStep *compensate;
 } TqStep;
 
 /*
- * A part of the graph that is entered, or not, as a whole: what is below one
- * child of a decision, or below the members of a batch.  Region 0 is the
- * whole.
+ * A part of the graph that is entered, or not, as a whole: all steps below one
+ * child of a decision, or below the members of a batch.  Region 0 is the whole
+ * graph.
  */
 typedef struct TqRegion
 {
 	int parent;
-	int decision; /* place of the step that decides */
+	int decision; /* index of the step that decides */
 	int child;    /* its child: created when the region is entered */
 	int depth;
 } TqRegion;
@@ -164,29 +167,32 @@ typedef struct TqTemplate
 	int32       defined_by; /* role */
 	int         step_count;
 	TqStep     *steps;
-	int        *order;     /* places; parents before their children */
-	bool        any_key;   /* some step has one */
+	int        *order;     /* step indexes; parents before their children */
+	bool        any_key;   /* some step has a key */
 	bool        any_inner; /* some step waits for another instance */
-	int         nesting;   /* decisions and batches below each other */
+	int         nesting;   /* depth of nested decisions and batches */
 	int         region_count;
 	TqRegion   *regions;
 } TqTemplate;
 
-/* Is it done by itself, when what it waits for has come? */
+/*
+ * Does a step of this type complete without a worker, when what it waits for
+ * has arrived?
+ */
 static inline bool
 tq_step_waits(TqStepType type)
 {
 	return type >= TQ_STEP_WORKFLOW;
 }
 
-/* Does its result say what else there will be? */
+/* Does the result of a step of this type choose which steps are created? */
 static inline bool
 tq_step_chooses(TqStepType type)
 {
 	return type == TQ_STEP_DECISION || type == TQ_STEP_BATCH;
 }
 
-/* What a step_id is the number of; NULL: of nothing. */
+/* The step that a step_id refers to; NULL if it refers to no step. */
 static inline const TqStep *
 tq_template_at(const TqTemplate *template, int32 step_id)
 {

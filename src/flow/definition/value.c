@@ -2,9 +2,9 @@
  * value.c
  *		Values in definitions, and what paths select.
  *
- * What users write is read by the server's own functions, whose errors
- * become words here: such a function holds nothing that would have to be
- * released, so that no savepoint is needed.
+ * The server's own functions parse what users write, and their errors are
+ * turned into text here.  These functions hold no resources that would have to
+ * be released, so no savepoint is needed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -94,7 +94,10 @@ static bool  fill_value(JsonbValue *value, JsonbIteratorToken token,
 						Jsonb *document, JsonbParseState **state,
 						JsonbValue **result, char **wrong);
 
-/* The message of the error that the work ends with; NULL: none. */
+/*
+ * Run work and return the message of the error that it raises; NULL if it
+ * raises no error.
+ */
 static char *
 error_of(void (*work)(void *arg), void *arg)
 {
@@ -103,7 +106,7 @@ error_of(void (*work)(void *arg), void *arg)
 	return error == NULL ? NULL : error->message;
 }
 
-/* A number without fraction that is no larger than 2^53. */
+/* Is it an integer of at most 2^53? */
 bool
 tq_value_whole(Numeric number, int64 *result)
 {
@@ -113,7 +116,7 @@ tq_value_whole(Numeric number, int64 *result)
 
 	if (!(value >= -largest && value <= largest) || value != (int64) value)
 		return false;
-	/* what is no whole number may be one as a double */
+	/* a number that is not an integer may be one as a double */
 	if (!DatumGetBool(DirectFunctionCall2(
 			numeric_eq, NumericGetDatum(number),
 			NumericGetDatum(int64_to_numeric((int64) value)))))
@@ -122,7 +125,7 @@ tq_value_whole(Numeric number, int64 *result)
 	return true;
 }
 
-/* An interval that somebody wrote down, with a unit: a duration. */
+/* Read a duration as users write it: an interval with a unit. */
 bool
 tq_value_span(const char *word, int64 *span)
 {
@@ -146,7 +149,7 @@ read_span(void *arg)
 	reading->span = tq_arg_interval_span(interval, "interval", 0);
 }
 
-/* A finite point in time that somebody wrote down. */
+/* Read a finite point in time, as users write it. */
 bool
 tq_value_time(const char *word, TimestampTz *time)
 {
@@ -160,9 +163,9 @@ tq_value_time(const char *word, TimestampTz *time)
 }
 
 /*
- * Whoever reads it, since it is read where the step before it has ended: what
- * names no zone means UTC, and of numbers between slashes the year comes
- * first.
+ * The session's settings do not apply, since the value is read by the session
+ * that ended the step before: a time without a zone is in UTC, and in dates
+ * with slashes the year comes first.
  */
 static void
 read_time(void *arg)
@@ -185,7 +188,7 @@ read_time(void *arg)
 	PG_END_TRY();
 }
 
-/* Until the level of settings ends. */
+/* Set a parameter until the current GUC nest level ends. */
 static void
 set_for_now(const char *name, const char *value)
 {
@@ -193,7 +196,7 @@ set_for_now(const char *name, const char *value)
 							 GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* What is wrong with options of a task; NULL: nothing. */
+/* What is wrong with the options of a task; NULL if they are valid. */
 char *
 tq_value_wrong_options(Jsonb *options)
 {
@@ -213,7 +216,7 @@ read_options(void *arg)
 	tq_options_read_task(&options, reading->document);
 }
 
-/* One option of a task, by itself; false: its value is not allowed. */
+/* Read one option of a task.  Returns false if its value is not allowed. */
 bool
 tq_value_option(TqOptions *options, const char *name, JsonbValue *value)
 {
@@ -230,7 +233,7 @@ read_option(void *arg)
 	tq_options_read_own(reading->options, reading->name, reading->value);
 }
 
-/* A path; NULL, and words, when it is none. */
+/* Parse a path.  Returns NULL and sets *wrong if it is not valid. */
 JsonPath *
 tq_value_path(const char *word, char **wrong)
 {
@@ -250,7 +253,7 @@ read_path(void *arg)
 }
 
 /*
- * The names of steps that a path mentions: the server writes a path with
+ * Append the step names that a path mentions.  The server prints a path with
  * every key in quotes.
  */
 List *
@@ -296,7 +299,7 @@ tq_value_paths(Jsonb *document)
 	JsonbIterator     *it = JsonbIteratorInit(&document->root);
 	JsonbIteratorToken token;
 	JsonbValue         value;
-	bool               only = false; /* in an object with one member */
+	bool               only = false; /* is it in an object with one member? */
 	bool               dollar = false;
 
 	while ((token = JsonbIteratorNext(&it, &value, false)) != WJB_DONE)
@@ -317,7 +320,10 @@ tq_value_paths(Jsonb *document)
 	return paths;
 }
 
-/* Does a regular expression match somewhere?  False, and words: it is none. */
+/*
+ * Does a regular expression match somewhere?  Returns false and sets *wrong if
+ * it is not valid.
+ */
 bool
 tq_value_like(char *pattern, char *word, bool *result, char **wrong)
 {
@@ -339,7 +345,10 @@ compare(void *arg)
 								CStringGetTextDatum(likeness->pattern)));
 }
 
-/* Is a predicate true?  False, and words, when it cannot be told. */
+/*
+ * Is a predicate true?  Returns false and sets *wrong if that cannot be
+ * determined.
+ */
 bool
 tq_value_match(JsonPath *path, Jsonb *document, bool *result, char **wrong)
 {
@@ -358,7 +367,7 @@ tq_value_match(JsonPath *path, Jsonb *document, bool *result, char **wrong)
 	return true;
 }
 
-/* Call a function of paths, whose result may be null. */
+/* Call a jsonpath function, whose result may be null. */
 static void
 apply(void *arg)
 {
@@ -381,9 +390,9 @@ apply(void *arg)
 }
 
 /*
- * A pattern with what its paths select in the place of each {"$": path}, null
- * where that is nothing.  NULL, and words with the path, when one cannot be
- * followed.
+ * Replace each {"$": path} of a pattern by what the path selects, or by null
+ * if it selects nothing.  Returns NULL and sets *wrong, with the path, if a
+ * path cannot be evaluated.
  */
 Jsonb *
 tq_value_fill(Jsonb *pattern, Jsonb *document, char **wrong)
@@ -427,7 +436,7 @@ fill_whole(void *arg)
 		filling->result = JsonbValueToJsonb(result);
 }
 
-/* The path of an object {"$": path}; NULL: it is something else. */
+/* The path of an object {"$": path}; NULL for any other value. */
 static char *
 path_of(JsonbContainer *container)
 {
@@ -441,7 +450,7 @@ path_of(JsonbContainer *container)
 	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
-/* The first thing that a path selects; NULL: nothing. */
+/* The first item that a path selects; *found is NULL if it selects nothing. */
 static bool
 select_first(const char *word, Jsonb *document, Jsonb **found, char **wrong)
 {
@@ -463,7 +472,7 @@ select_first(const char *word, Jsonb *document, Jsonb **found, char **wrong)
 	return true;
 }
 
-/* A list or an object that is no path, copied. */
+/* Copy a list, or an object that is not a path. */
 static bool
 fill(JsonbContainer *pattern, Jsonb *document, JsonbParseState **state,
 	 JsonbValue **result, char **wrong)
@@ -518,7 +527,7 @@ fill_value(JsonbValue *value, JsonbIteratorToken token, Jsonb *document,
 	return true;
 }
 
-/* The same document in the one form that all equal ones have. */
+/* The canonical form of a document: equal documents have the same. */
 Jsonb *
 tq_value_canonical(Jsonb *document)
 {

@@ -16,7 +16,7 @@
 
 #include "cache/options.h"
 
-/* Up to here a double knows all whole numbers. */
+/* A double represents all integers up to this one exactly. */
 #define TQ_LARGEST_WHOLE INT64CONST(9007199254740992)
 
 extern bool      tq_value_whole(Numeric number, int64 *result);

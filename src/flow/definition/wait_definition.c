@@ -1,7 +1,7 @@
 /*
  * wait_definition.c
- *		What a step waits for that no worker does, as a definition says it:
- *		the members workflow, signal and timer.
+ *		Reads what a step without a worker waits for, from the members
+ *		workflow, signal and timer.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,15 +14,15 @@
 #include "flow/definition/value.h"
 #include "flow/definition/wait_definition.h"
 
-/* One member of them, with what is needed to read it. */
+/* One of these members, and the state of its read. */
 typedef struct Reading
 {
 	TqWaitDefinition     *wait;
 	TqDefinitionProblems *problems;
 	List                **wanted;
-	const char           *path; /* of the member */
+	const char           *path; /* path of the member */
 	JsonbValue           *value;
-	/* members that are there, be they right or wrong */
+	/* members that are present, whether right or wrong */
 	bool has_name;
 	bool has_on_timeout;
 	bool has_role;
@@ -41,7 +41,7 @@ static Jsonb *read_time(const Reading *reading);
 static bool   is_selected(const Reading *reading);
 static void   check_whole(Reading *reading, TqStepType type, const char *path);
 
-/* Never NULL; where there are problems it is good for nothing. */
+/* Never returns NULL.  If there are problems, the result must not be used. */
 TqWaitDefinition *
 tq_wait_definition_read(TqStepType type, TqDefinitionProblems *problems,
 						const char *path, const JsonbValue *value,
@@ -161,7 +161,7 @@ read_timer(Reading *reading, TqStepType type, const char *name)
 	return true;
 }
 
-/* An interval, or {"$": path} of one. */
+/* An interval, or the {"$": path} of one. */
 static Jsonb *
 read_span(const Reading *reading)
 {
@@ -174,7 +174,7 @@ read_span(const Reading *reading)
 							 reading->wanted);
 }
 
-/* A time, or {"$": path} of one. */
+/* A time, or the {"$": path} of one. */
 static Jsonb *
 read_time(const Reading *reading)
 {
@@ -191,7 +191,7 @@ read_time(const Reading *reading)
 							 reading->wanted);
 }
 
-/* Is it an object with a path, and nothing else? */
+/* Is it an object that contains only a path? */
 static bool
 is_selected(const Reading *reading)
 {
@@ -205,7 +205,7 @@ is_selected(const Reading *reading)
 		   path.type == jbvString;
 }
 
-/* What has to do with several members. */
+/* Check what concerns several members. */
 static void
 check_whole(Reading *reading, TqStepType type, const char *path)
 {

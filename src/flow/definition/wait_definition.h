@@ -1,7 +1,7 @@
 /*
  * wait_definition.h
- *		What a step waits for that no worker does, as a definition says it:
- *		the members workflow, signal and timer.
+ *		Reads what a step without a worker waits for, from the members
+ *		workflow, signal and timer.
  *
  * Copyright (c) 2026, the taskq developers
  */

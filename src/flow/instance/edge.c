@@ -1,26 +1,29 @@
 /*
  * edge.c
- *		What waits for what in workflows.
+ *		Dependencies between the steps of an instance.
  *
  * A row of taskq.edge says that a step (child) of an instance waits for
- * another one (parent).  The edges to all of its children are written with a
- * step, whether these exist yet or not; it also has one to the end of the
- * instance (TQ_EDGE_END) when nothing depends on it, or when it decides what
- * else there will be.  Nobody but the end of its parent takes an edge away.
+ * another step (parent).  When a step is made, the edges to all of its
+ * children are written with it, whether or not the children exist yet.  A step
+ * on which no other depends, or which decides what other steps there will be,
+ * also has an edge to the end of the instance (TQ_EDGE_END).  An edge is
+ * deleted only when its parent ends.
  *
- * That end looks, under a lock of the instance that is given back at once,
- * at what is left of the edges to each child.  When one stands, whoever takes
- * it away will look after this one: nothing more is to be done.  When none is
- * left, or none but such as transactions take away that have not ended, then
- * whoever took those away saw this one stand: so there is just one that has to
- * wait for them, and looks again.  Ends of siblings wait for nobody as long
- * as some other parent is open.
+ * The transaction that ends the parent checks, under a lock of the instance
+ * that it holds only briefly, which edges to each child are left.  If there is
+ * one, the transaction that deletes it will check later, and this one has
+ * nothing to do.  If the only edges left have been deleted by open
+ * transactions, those transactions saw the edge of this one; so exactly one
+ * transaction has to wait for them, and then checks again.  Transactions that
+ * end siblings do not wait while another parent is open.
  *
- * A transaction that has to wait announces that (edge_wait.c), and looks again
- * at all that waits for what it has deleted (tq_edge_mine).  Others do not
- * wait for it meanwhile, but leave that to it.  A wait is for a transaction
- * that has advanced the instance.  That one may do so once more, since what
- * began by its call has ended at once; then it leaves it to those that wait.
+ * A transaction that has to wait announces the wait (edge_wait.c), and
+ * afterwards checks again all children whose edges it has deleted
+ * (tq_edge_mine).  In the meantime other transactions do not wait for it, but
+ * leave these children to it.  A transaction waits only for one that has
+ * advanced the instance.  That transaction may advance it once more, if a step
+ * that it began has ended immediately; it then leaves the children to those
+ * that wait for it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,14 +44,14 @@
 #include "flow/instance/edge.h"
 #include "flow/instance/edge_wait.h"
 
-/* Index entries that are looked at before the other direction is tried. */
+/* Number of index entries to check before the scan changes its direction. */
 #define FIRST_STRETCH 8
 #define LAST_STRETCH (INT_MAX / 4)
 
 static TqStmt stmt_add = {
 	"INSERT INTO taskq.edge (workflow_id, child, parent)"
 	" SELECT $1, e.child, e.parent FROM unnest($2, $3) AS e (child, parent)"
-	/* of a child that was chosen before its parent was made it is there */
+	/* a child chosen before its parent was made already has the edge */
 	" ON CONFLICT (workflow_id, child, parent) DO NOTHING",
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID},
 	.generic = true};
@@ -58,7 +61,8 @@ static TqStmt stmt_remove = {
 	" WHERE d.workflow_id = $1 AND d.child = e.child AND d.parent = e.parent",
 	{INT8OID, INT4ARRAYOID, INT4ARRAYOID}};
 
-static void   set_tag(LOCKTAG *tag, int64 workflow_id);
+static void set_tag(LOCKTAG *tag, int64 workflow_id);
+static bool find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -68,8 +72,8 @@ static void   run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
 						  const TqNewEdges *all);
 
 /*
- * For as long as it takes to look at the edges of an instance.  Two of them
- * with the same lower bits get in each other's way, and no more.
+ * The lock is held only while edges of an instance are checked.  Two instances
+ * with the same lower bits of their ids share a lock.
  */
 void
 tq_edge_lock(int64 workflow_id)
@@ -127,23 +131,29 @@ tq_edge_end(TqEdges *edges)
 }
 
 /*
- * The parent has ended; false: there was no such edge.  Edges are seen as they
- * are now: also those that this call has added.
+ * Is there an edge?  Sees the current edges, including those that this call
+ * has added, but not those that another transaction is adding.
+ */
+bool
+tq_edge_has(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	bool found = find(edges, workflow_id, child, parent);
+
+	ExecClearTuple(edges->slot);
+	return found;
+}
+
+/*
+ * Delete the edge of a parent that has ended.  Returns false if there was
+ * none.
  */
 bool
 tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
 {
-	ScanKeyData     keys[3];
 	TM_FailureData  failure;
 	ItemPointerData tid;
-	bool            found;
 
-	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
-	edges->scan->xs_snapshot = SnapshotSelf;
-	index_rescan(edges->scan, keys, 3, NULL, 0);
-	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
-	edges->scan->xs_snapshot = GetActiveSnapshot();
-	if (!found)
+	if (!find(edges, workflow_id, child, parent))
 		return false;
 	tid = edges->slot->tts_tid;
 	ExecClearTuple(edges->slot);
@@ -154,14 +164,29 @@ tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
 	return true;
 }
 
+/* Find an edge and store it in the slot.  Returns false if there is none. */
+static bool
+find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	ScanKeyData keys[3];
+	bool        found;
+
+	set_keys(keys, workflow_id, child, BTEqualStrategyNumber, parent);
+	edges->scan->xs_snapshot = SnapshotSelf;
+	index_rescan(edges->scan, keys, 3, NULL, 0);
+	found = index_getnext_slot(edges->scan, ForwardScanDirection, edges->slot);
+	edges->scan->xs_snapshot = GetActiveSnapshot();
+	return found;
+}
+
 /*
- * What is left of the edges to a child.  The look begins at that of one
- * parent, which has ended, and goes on to both sides of it by turns: edges
- * that are gone leave their index entries behind, for as long as anybody has
- * an old snapshot, and the one that stands next to it is never farther away
- * than the shorter stretch of those.  So however many parents end one after
- * the other, and in whatever order, each of them finds one that stands after
- * few steps.
+ * Find out which edges to a child are left.  The scan begins at the edge of
+ * one parent, which has ended, and alternates between both directions.
+ * Deleted edges leave their index entries behind while there is an old
+ * snapshot, but the next edge that is left is never farther away than the
+ * shorter run of such entries.  So whatever the number of parents that end one
+ * after the other, and in whatever order, each scan finds an edge that is left
+ * after a few steps.
  */
 TqLeft
 tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
@@ -188,7 +213,7 @@ tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
 	return after == TQ_LEFT_PASSING ? after : before;
 }
 
-/* Does one edge stand? */
+/* Is one particular edge left? */
 TqLeft
 tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 			TransactionId *other)
@@ -200,9 +225,9 @@ tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 }
 
 /*
- * At no more than so many index entries; *more: there may be others.  An edge
- * that is just being added by others stands: it comes with the end of a step,
- * which will come again if that is rolled back.
+ * Check at most stretch index entries. *more: there may be others.  An edge
+ * that another transaction is adding counts as left: it is added at the end of
+ * a step, which will end again if that is rolled back.
  */
 static TqLeft
 look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
@@ -232,7 +257,7 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		}
 		if (!index_fetch_heap(edges->scan, edges->slot))
 			continue;
-		/* most often one transaction takes many of them away */
+		/* most often one transaction deletes many of them */
 		if (dirty.xmax != asked && TransactionIdIsValid(dirty.xmax))
 		{
 			asked = dirty.xmax;
@@ -266,13 +291,13 @@ set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
 	ScanKeyInit(&keys[2], 3, strategy, compare, Int32GetDatum(parent));
 }
 
-/* All that this transaction has taken away. */
+/* Add to mine all edges that this transaction has deleted. */
 void
 tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine)
 {
 	ScanKeyData keys[3];
 
-	/* as many as in the other looks */
+	/* as many keys as in the other scans */
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(workflow_id));
 	for (int i = 1; i < lengthof(keys); i++)
@@ -301,7 +326,7 @@ tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine)
 	edges->scan->xs_snapshot = GetActiveSnapshot();
 }
 
-/* Note an edge that is to be added. */
+/* Record an edge to be added. */
 void
 tq_edge_note(TqNewEdges *added, int32 child, int32 parent)
 {
@@ -321,7 +346,7 @@ tq_edge_note(TqNewEdges *added, int32 child, int32 parent)
 	added->parents[added->count++] = parent;
 }
 
-/* Those that a step comes with: to all of its children, and to the end. */
+/* Record the edges of a new step: to all of its children, and to the end. */
 void
 tq_edge_note_step(TqNewEdges *added, const TqStep *step, int32 step_id)
 {
@@ -331,14 +356,14 @@ tq_edge_note_step(TqNewEdges *added, const TqStep *step, int32 step_id)
 		tq_edge_note(added, TQ_EDGE_END, step_id);
 }
 
-/* All that were noted, in one statement. */
+/* Add all recorded edges with one statement. */
 void
 tq_edge_add(int64 workflow_id, const TqNewEdges *added)
 {
 	run_for_all(&stmt_add, SPI_OK_INSERT, workflow_id, added);
 }
 
-/* Of steps that are gone, with nobody else at them. */
+/* Delete the edges of removed steps, which no other transaction uses. */
 void
 tq_edge_remove(int64 workflow_id, const TqNewEdges *gone)
 {

@@ -1,6 +1,6 @@
 /*
  * edge.h
- *		What waits for what in workflows.
+ *		Dependencies between the steps of an instance.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,16 +11,17 @@
 
 #include "flow/definition/template_types.h"
 
-/* What is no step, and waits all the same. */
-#define TQ_EDGE_END (-1)     /* the end of the instance */
-#define TQ_EDGE_FAILURE (-2) /* its failure: parents are those that failed */
+/* Children that are not steps. */
+#define TQ_EDGE_END (-1)       /* the end of the instance */
+#define TQ_EDGE_FAILURE (-2)   /* its failure; parents are the failed steps */
+#define TQ_EDGE_CANCELLED (-3) /* see failure_policy.c */
 
-/* What is left of the edges to a child. */
+/* State of the edges to a child. */
 typedef enum TqLeft
 {
 	TQ_LEFT_NONE,
-	TQ_LEFT_OPEN,   /* one stands, or is taken away by who will look again */
-	TQ_LEFT_PASSING /* none but such as another transaction takes away */
+	TQ_LEFT_OPEN,   /* an edge is left, or its deleter will check again */
+	TQ_LEFT_PASSING /* another transaction is deleting the last edges */
 } TqLeft;
 
 /* The table of edges, opened. */
@@ -32,7 +33,7 @@ typedef struct TqEdges
 	TupleTableSlot *slot;
 } TqEdges;
 
-/* Edges that are to be added, or taken away. */
+/* Edges to be added or deleted. */
 typedef struct TqNewEdges
 {
 	int    count;
@@ -46,6 +47,8 @@ extern void   tq_edge_unlock(int64 workflow_id);
 extern bool   tq_edge_is_locked(int64 workflow_id);
 extern void   tq_edge_begin(TqEdges *edges);
 extern void   tq_edge_end(TqEdges *edges);
+extern bool   tq_edge_has(TqEdges *edges, int64 workflow_id, int32 child,
+						  int32 parent);
 extern bool   tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,
 							 int32 parent);
 extern TqLeft tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child,

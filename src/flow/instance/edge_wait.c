@@ -1,18 +1,18 @@
 /*
  * edge_wait.c
- *		Announcements of waits in instances of workflows.
+ *		Announces waits in instances of workflows.
  *
  * A transaction that has deleted edges of an instance, and has to wait for
- * another one, holds a lock while it waits.  Others that see the lock do not
- * wait for the transaction: they leave to it what depends on the edges that it
- * has deleted, and commit.
+ * another one, holds a lock while it waits.  Other transactions that see the
+ * lock do not wait for this one: they leave to it what depends on the deleted
+ * edges, and commit.
  *
- * The edges may have been deleted before a savepoint that the wait is in.
- * When that savepoint is rolled back, during the wait or later, the deletions
- * stay, and what was done for others after the wait is gone.  So the instance
- * is kept in a list until the transaction has looked at it outside of
- * savepoints, at the latest before it commits or is prepared
- * (flow/advance/advance.c).
+ * The edges may have been deleted before the savepoint in which the
+ * transaction waits.  If that savepoint is rolled back, during the wait or
+ * later, the edges remain deleted, but what the transaction did for others
+ * after the wait is undone.  The instance is therefore kept in a list until
+ * the transaction has checked it outside of savepoints, at the latest before
+ * it commits or is prepared (flow/advance/advance.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,7 +29,7 @@
 #include "base/catalog.h"
 #include "flow/instance/edge_wait.h"
 
-/* Instances that this transaction has still to look at. */
+/* Instances that this transaction still has to check. */
 static int64 *left = NULL; /* in the top transaction's memory */
 static int    left_count = 0;
 static int    left_room = 0;
@@ -44,8 +44,8 @@ tq_edge_wait_init(void)
 }
 
 /*
- * Under the edge lock: this transaction is about to wait for another one, and
- * will look again at all that concerns it in this instance.
+ * Called under the edge lock: this transaction is about to wait for another
+ * one, and will check again all that concerns it in this instance.
  */
 void
 tq_edge_wait(int64 workflow_id)
@@ -61,7 +61,7 @@ tq_edge_wait(int64 workflow_id)
 	(void) LockAcquire(&tag, ShareLock, false, false);
 }
 
-/* Under the edge lock: it has waited, and looks. */
+/* Called under the edge lock, after the wait and before the check. */
 void
 tq_edge_wait_ended(int64 workflow_id)
 {
@@ -72,7 +72,10 @@ tq_edge_wait_ended(int64 workflow_id)
 	tq_edge_wait_looked(workflow_id);
 }
 
-/* What it does now can no longer be rolled back by itself. */
+/*
+ * Outside of savepoints, what the transaction does can no longer be rolled
+ * back separately.
+ */
 void
 tq_edge_wait_looked(int64 workflow_id)
 {
@@ -88,7 +91,7 @@ tq_edge_wait_looked(int64 workflow_id)
 	}
 }
 
-/* Under the lock: does that transaction, which goes on, wait in this way? */
+/* Called under the edge lock: has this open transaction announced a wait? */
 bool
 tq_edge_waits(int64 workflow_id, TransactionId xid)
 {
@@ -108,7 +111,7 @@ tq_edge_waits(int64 workflow_id, TransactionId xid)
 	return any;
 }
 
-/* Must this transaction look again at what it has deleted in the instance? */
+/* Does this transaction still have to check the instance again? */
 bool
 tq_edge_wait_is_left(int64 workflow_id)
 {
@@ -120,7 +123,7 @@ tq_edge_wait_is_left(int64 workflow_id)
 	return false;
 }
 
-/* Of these instances the one with the highest id; 0: none. */
+/* The highest id of these instances; 0: the list is empty. */
 int64
 tq_edge_wait_last_left(void)
 {
@@ -131,7 +134,10 @@ tq_edge_wait_last_left(void)
 	return last;
 }
 
-/* The index of edges stands for waits, as the table does for looks. */
+/*
+ * A lock on the index of edges announces a wait; one on the table is the edge
+ * lock.
+ */
 static void
 set_tag(LOCKTAG *tag, int64 workflow_id)
 {

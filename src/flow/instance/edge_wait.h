@@ -1,6 +1,6 @@
 /*
  * edge_wait.h
- *		Announcements of waits in instances of workflows.
+ *		Announces waits in instances of workflows.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,6 +1,6 @@
 /*
  * flow.c
- *		Rows of instances, and of their steps.
+ *		Reads and changes rows of instances, and reads their steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -42,7 +42,10 @@ static TqStmt stmt_keep = {
 	"   AND expires_at IS DISTINCT FROM '-infinity' FOR NO KEY UPDATE",
 	{INT8OID}};
 
-/* An identity that is kept for a while is given up by who wants it next. */
+/*
+ * If an identity is kept for a while after the end, the next start that needs
+ * it releases it.
+ */
 static TqStmt stmt_end = {
 	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
 	" finished_at = $4, expires_at = $5,"
@@ -52,7 +55,7 @@ static TqStmt stmt_end = {
 	 INT4OID, INT4OID},
 	.generic = true};
 
-/* Of one that has failed; its identity is its own again. */
+/* Make a failed instance live again; it takes back its identity. */
 static TqStmt stmt_revive = {
 	"UPDATE taskq.workflow SET state = " TQ_SQL_FLOW_LIVE ","
 	" reason = " TQ_SQL_REASON_NONE ","
@@ -62,11 +65,11 @@ static TqStmt stmt_revive = {
 	" WHERE workflow_id = $1 AND state = " TQ_SQL_FLOW_ERROR,
 	{INT8OID, JSONBOID}};
 
-/* What revive() needs and tells. */
+/* Argument and result of revive(). */
 typedef struct Revival
 {
 	int64  workflow_id;
-	Jsonb *identity; /* NULL: none */
+	Jsonb *identity; /* NULL: has no identity */
 	bool   done;
 } Revival;
 
@@ -106,7 +109,9 @@ static TqStmt stmt_newest = {
 	{INT8OID},
 	.generic = true};
 
-/* What a task is a step of; NULL: of nothing that is there. */
+/*
+ * The step that a task belongs to; NULL if there is no such instance or step.
+ */
 const TqStep *
 tq_flow_step_of(const TqTask *task, TqFlow *flow)
 {
@@ -116,7 +121,10 @@ tq_flow_step_of(const TqTask *task, TqFlow *flow)
 						  DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 }
 
-/* As it is now; false: there is none, or it is being removed (expire.c). */
+/*
+ * Read the current row.  Returns false if there is none, or it is being
+ * removed (expire.c).
+ */
 bool
 tq_flow_read(int64 workflow_id, TqFlow *flow)
 {
@@ -124,8 +132,8 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 }
 
 /*
- * As the active snapshot sees it, and so what is read of it afterwards: for
- * those who tell of an instance, which has to be that of one moment.
+ * Read the row as the active snapshot sees it, and later what belongs to it.
+ * Callers that report an instance need its state at one moment.
  */
 bool
 tq_flow_see(int64 workflow_id, TqFlow *flow)
@@ -134,8 +142,8 @@ tq_flow_see(int64 workflow_id, TqFlow *flow)
 }
 
 /*
- * The moment that tq_flow_see is to be about: now, with all that this
- * transaction has done.  Who calls it pops the snapshot.
+ * Push the snapshot for tq_flow_see: the current state, including all changes
+ * of this transaction.  The caller pops it.
  */
 void
 tq_flow_push_moment(void)
@@ -182,8 +190,9 @@ read_row(int64 workflow_id, bool of_moment, TqFlow *flow)
 }
 
 /*
- * It has ended, for flow->reason: from now on its row says what it is, and
- * who awaits that is told at commit.  False: somebody else has ended it.
+ * End the instance with flow->reason.  Its row has the new state from now on,
+ * and sessions that await it are woken at commit.  Returns false if another
+ * transaction has ended it.
  */
 bool
 tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
@@ -212,8 +221,9 @@ tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result)
 }
 
 /*
- * To the end of the transaction an instance that has ended stays, since one
- * of its steps is about to be changed; false: it does not (expire.c).
+ * Keep an ended instance until the end of the transaction, since one of its
+ * steps is about to be changed.  Returns false if it is being removed
+ * (expire.c).
  */
 bool
 tq_flow_keep(int64 workflow_id)
@@ -224,9 +234,9 @@ tq_flow_keep(int64 workflow_id)
 }
 
 /*
- * A step of an instance that has failed goes on: so does the instance, if no
- * other one has taken its identity (TQ006).  False: it was no failed one any
- * more.
+ * Make a failed instance live again, because one of its steps is; raises TQ006
+ * if another instance has taken its identity.  Returns false if the instance
+ * has not failed.
  */
 bool
 tq_flow_revive(TqFlow *flow)
@@ -244,7 +254,7 @@ tq_flow_revive(TqFlow *flow)
 					 : tq_identity_holder(revival.identity, flow->workflow_id);
 		if (holder != 0)
 			tq_identity_conflict(flow->template->name, holder, NULL);
-		/* somebody may take it at the same time */
+		/* another instance may take the identity at the same time */
 		error = tq_subxact_run(revive, &revival);
 		if (error != NULL && error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
 			ReThrowError(error);
@@ -270,7 +280,7 @@ revive(void *arg)
 					1;
 }
 
-/* As long as its template says, else as long as finished tasks. */
+/* Retention is that of the template, or else that of finished tasks. */
 static TimestampTz
 expires_at(const TqTemplate *template, TimestampTz now)
 {
@@ -285,14 +295,19 @@ expires_at(const TqTemplate *template, TimestampTz now)
 												 : tq_span_after(now, span);
 }
 
-/* All steps that were made, in the order of their numbers; how many. */
+/*
+ * Read all steps that were made, ordered by their ids.  Returns their number.
+ */
 int
 tq_flow_steps(const TqFlow *flow, TqStepRow **made)
 {
 	return read_steps(flow, false, made);
 }
 
-/* All compensations that were made, in the order of what they take back. */
+/*
+ * Read all compensations that were made, ordered by the steps that they
+ * compensate.  Returns their number.
+ */
 int
 tq_flow_compensations(const TqFlow *flow, TqStepRow **made)
 {
@@ -318,7 +333,7 @@ read_steps(const TqFlow *flow, bool compensations, TqStepRow **made)
 		TqStepRow *step = &(*made)[count];
 
 		step->step_id = tq_spi_int4(i, 1, -1);
-		/* not one that somebody has written by hand */
+		/* skip rows that were written by hand */
 		if (TQ_STEP_COMPENSATES(step->step_id) != compensations ||
 			tq_template_at(flow->template, step->step_id) == NULL)
 			continue;
@@ -345,7 +360,7 @@ read_steps(const TqFlow *flow, bool compensations, TqStepRow **made)
 	return count;
 }
 
-/* What is there of an instance now, or was at the moment that is told of. */
+/* Run a query on the current state, or on the snapshot of the report. */
 static uint64
 look(const TqFlow *flow, TqStmt *stmt, const Datum *args, long limit)
 {
@@ -353,7 +368,7 @@ look(const TqFlow *flow, TqStmt *stmt, const Datum *args, long limit)
 						   : tq_spi_look(stmt, args, NULL, limit);
 }
 
-/* TQ002, in the same words for one that is not to be seen. */
+/* Raise TQ002, with the same text if the caller must not see the instance. */
 void
 tq_flow_missing(int64 workflow_id)
 {
@@ -364,8 +379,8 @@ tq_flow_missing(int64 workflow_id)
 }
 
 /*
- * What current_user may see of instances: 0 nothing, 1 those steps whose
- * queues he may read, 2 everything.
+ * What may current_user see of instances? 0: nothing, 1: the steps whose
+ * queues it may read, 2: everything.
  */
 int
 tq_flow_sight(const TqTemplate *template)
@@ -379,7 +394,7 @@ tq_flow_sight(const TqTemplate *template)
 	return (any & TQ_RIGHT_READ) != 0 || tq_role_is_monitor() ? 1 : 0;
 }
 
-/* Did current_user start it, and could he still? */
+/* Did current_user start the instance, and may it still do so? */
 bool
 tq_flow_has_started(const TqFlow *flow)
 {
@@ -393,8 +408,8 @@ tq_flow_has_started(const TqFlow *flow)
 }
 
 /*
- * The instance as the active snapshot sees it, for those who may see
- * something of it; TQ002 or 42501 for others.  Returns how much they may see.
+ * Read the instance as the active snapshot sees it.  Raises TQ002 or 42501 if
+ * current_user may see nothing of it.  Returns the result of tq_flow_sight().
  */
 int
 tq_flow_look(int64 workflow_id, TqFlow *flow)
@@ -405,7 +420,7 @@ tq_flow_look(int64 workflow_id, TqFlow *flow)
 	return tq_flow_require_sight(flow);
 }
 
-/* As tq_flow_sight; TQ002 or 42501 if it is nothing. */
+/* Like tq_flow_sight(), but raises TQ002 or 42501 instead of returning 0. */
 int
 tq_flow_require_sight(const TqFlow *flow)
 {
@@ -417,8 +432,9 @@ tq_flow_require_sight(const TqFlow *flow)
 }
 
 /*
- * TQ002 for those who have no right on any queue of its steps, 42501 for
- * those who have others than this one; on all of them, or on one.
+ * Require a right on all queues of the steps, or on one of them.  Raises TQ002
+ * if current_user has no right on any of these queues, and 42501 if it has
+ * only others.
  */
 void
 tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
@@ -438,7 +454,10 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 					 tq_error_right_name(right))));
 }
 
-/* What current_user may on a step's queue; on every one, if it is gone. */
+/*
+ * Rights of current_user on a step's queue; if that does not exist, the rights
+ * that it has on every queue.
+ */
 int
 tq_flow_rights(const TqStep *step)
 {
@@ -447,7 +466,7 @@ tq_flow_rights(const TqStep *step)
 	return queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
 }
 
-/* May its state be told to current_user? */
+/* May current_user see the state of the step? */
 bool
 tq_flow_sees(const TqStep *step)
 {
@@ -464,8 +483,8 @@ add_rights(const TqStep *step, int *any, int *all)
 }
 
 /*
- * current_user's rights on any of the queues of its steps and compensations,
- * and on all.
+ * Rights of current_user on any of the queues of the steps and compensations,
+ * and on all of them.
  */
 static void
 rights_of(const TqTemplate *template, int *any, int *all)
@@ -484,7 +503,9 @@ rights_of(const TqTemplate *template, int *any, int *all)
 		*any = *all = tq_role_rights_all();
 }
 
-/* The newest that was started for a step; false: there is none. */
+/*
+ * Find the newest child instance of a step.  Returns false if there is none.
+ */
 bool
 tq_flow_find_child(int64 task_id, TqFlow *child)
 {

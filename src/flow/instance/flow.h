@@ -11,7 +11,7 @@
 #include "flow/instance/flow_types.h"
 #include "store/task.h"
 
-/* Largest document that paths look at, or that an instance ends with. */
+/* Size limit of documents for paths, and of the result of an instance. */
 #define TQ_MAX_DOCUMENT ((Size) 64 * 1024 * 1024)
 
 /* flow.c */

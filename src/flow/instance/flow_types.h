@@ -1,6 +1,6 @@
 /*
  * flow_types.h
- *		An instance and its steps, as their rows say.
+ *		An instance and its steps, as read from their rows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -10,26 +10,26 @@
 #include "base/code.h"
 #include "flow/definition/template_types.h"
 
-/* What an instance begins with. */
+/* Values given at the start of an instance. */
 typedef struct TqFlowStart
 {
 	TimestampTz created_at;
-	TimestampTz run_at; /* 0: at once */
+	TimestampTz run_at; /* 0: immediately */
 	int32       started_by;
 	bool        has_priority;
 	int         priority;
-	char       *correlation_id; /* NULL: none */
+	char       *correlation_id; /* NULL: not given */
 	Jsonb      *input;
-	Jsonb      *headers; /* NULL: none */
+	Jsonb      *headers; /* NULL: not given */
 } TqFlowStart;
 
-/* What an instance ends with. */
+/* How an instance ended. */
 typedef struct TqFlowEnd
 {
-	TimestampTz finished_at; /* 0: it has not ended */
-	TqReason    reason;      /* beside what its steps say */
+	TimestampTz finished_at; /* 0: not yet */
+	TqReason    reason;      /* in addition to its steps' reasons */
 	bool        ended;       /* by this call */
-	Jsonb      *result;      /* as this call has written it; NULL: none */
+	Jsonb      *result;      /* as written by this call; NULL: no result */
 } TqFlowEnd;
 
 /* An instance that a call works with. */
@@ -37,22 +37,22 @@ typedef struct TqFlow
 {
 	int64 workflow_id;
 	TqTemplate *template;
-	TqFlowState state;          /* as it was read */
-	int64       parent_task_id; /* step that waits for it; 0: none */
-	int         depth;          /* instances around it */
-	bool        of_moment; /* what the active snapshot sees, not what is */
+	TqFlowState state;          /* when it was read */
+	int64       parent_task_id; /* step that waits for it; 0: no parent */
+	int         depth;          /* nesting depth below other instances */
+	bool        of_moment;      /* read as the active snapshot sees it */
 	TqFlowStart start;
 	TqFlowEnd   end;
 } TqFlow;
 
-/* More about a step than its state says. */
+/* Properties of a step beyond its state. */
 typedef struct TqStepFlags
 {
-	bool backoff; /* pending, and has been tried */
+	bool backoff; /* pending, after an attempt */
 	bool ready;   /* pending, and due */
-	bool in_line; /* blocked, by others of its key alone */
+	bool in_line; /* blocked only by other tasks of its key */
 	bool claimed; /* at least once */
-	bool waited;  /* for what no worker does */
+	bool waited;  /* for something other than a worker */
 } TqStepFlags;
 
 /* A step that has been made. */
@@ -66,8 +66,8 @@ typedef struct TqStepRow
 	int32       queue_id;
 	int32       attempt;
 	TimestampTz created_at;
-	TimestampTz claimed_at;  /* DT_NOBEGIN: not yet */
-	TimestampTz finished_at; /* 0: not yet */
+	TimestampTz claimed_at;  /* DT_NOBEGIN: not yet claimed */
+	TimestampTz finished_at; /* 0: not yet finished */
 } TqStepRow;
 
 #endif /* TQ_FLOW_TYPES_H */

@@ -1,11 +1,11 @@
 /*
  * identity.c
- *		What of an instance must not be there twice.
+ *		The identity of an instance: what must not exist twice.
  *
- * Its template says what that is: nothing, its input or a key; and a start may
- * give a key always.  It is unique by an index, over all versions of the
- * template.  An instance that ends gives it up, at once or after a while; one
- * that had failed and goes on takes it again.
+ * The template defines the identity as nothing, the input or a key, and any
+ * start may give a key.  A unique index covers all versions of the template.
+ * An instance gives up its identity when it ends, or some time later.  A
+ * failed instance that becomes live again takes it back.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,7 +43,7 @@ static TqStmt stmt_holder = {
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
 	{JSONBOID}};
 
-/* Unless it goes on again. */
+/* Unless it is live again. */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 							  " WHERE workflow_id = $1"
 							  "   AND state NOT IN " TQ_SQL_FLOW_NOT_ENDED,
@@ -52,7 +52,7 @@ static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 static char *key_of(int64 workflow_id);
 static Datum as_stored(Jsonb *identity);
 
-/* What must not be there twice; NULL: anything may. */
+/* The identity of an instance; NULL if it may exist any number of times. */
 Jsonb *
 tq_identity(const TqFlow *flow, const char *key)
 {
@@ -78,7 +78,7 @@ tq_identity(const TqFlow *flow, const char *key)
 	}
 	else
 	{
-		/* a list of one: no input is like a key */
+		/* a list of one element, so that an input never equals a key */
 		(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
 		input = tq_value_canonical(flow->start.input);
 		if (!JB_ROOT_IS_SCALAR(input) ||
@@ -94,14 +94,17 @@ tq_identity(const TqFlow *flow, const char *key)
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL));
 }
 
-/* What it has, or has had: no two that go on have the same.  NULL: none. */
+/*
+ * The identity that the instance has or had; NULL: has no identity.  No two
+ * live instances have the same.
+ */
 Jsonb *
 tq_identity_of(const TqFlow *flow)
 {
 	return tq_identity(flow, key_of(flow->workflow_id));
 }
 
-/* What its starter has called it; NULL: nothing. */
+/* The key given at the start; NULL: not given. */
 static char *
 key_of(int64 workflow_id)
 {
@@ -117,8 +120,9 @@ key_of(int64 workflow_id)
 }
 
 /*
- * The instance, but one, that has the identity; 0: none any more.  One that
- * has ended keeps it for the time that its template says.
+ * The instance other than but that has the identity; 0: there is none.  An
+ * ended instance keeps it for the time that its template says; after that this
+ * call releases it.
  */
 int64
 tq_identity_holder(Jsonb *identity, int64 but)
@@ -153,7 +157,10 @@ tq_identity_holder(Jsonb *identity, int64 but)
 	return 0;
 }
 
-/* Is an open transaction about to take it, or at the instance that has it? */
+/*
+ * Is an open transaction about to take the identity, or changing the instance
+ * that has it?
+ */
 bool
 tq_identity_is_busy(Jsonb *identity)
 {
@@ -182,7 +189,7 @@ tq_identity_is_busy(Jsonb *identity)
 	return busy;
 }
 
-/* Its column: sha256 of its text in UTF8. */
+/* The value of its column: sha256 of its text in UTF-8. */
 static Datum
 as_stored(Jsonb *identity)
 {
@@ -194,7 +201,7 @@ as_stored(Jsonb *identity)
 	return DirectFunctionCall1(sha256_bytea, bytes);
 }
 
-/* TQ006 */
+/* Raise TQ006. */
 void
 tq_identity_conflict(const char *name, int64 holder, const char *hint)
 {

@@ -1,6 +1,6 @@
 /*
  * identity.h
- *		What of an instance must not be there twice.
+ *		The identity of an instance: what must not exist twice.
  *
  * Copyright (c) 2026, the taskq developers
  */

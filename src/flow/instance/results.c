@@ -1,6 +1,6 @@
 /*
  * results.c
- *		What steps have made, for those that come after them.
+ *		Results of steps, for the steps that come after them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -87,7 +87,7 @@ static void push_word(JsonbParseState **state, JsonbIteratorToken token,
 static void push_document(JsonbParseState **state, JsonbIteratorToken token,
 						  Jsonb *document);
 
-/* Of one step; NULL: it has none, or has not ended. */
+/* The result of one step; NULL: it has no result or has not ended. */
 Jsonb *
 tq_results_of_step(int64 task_id)
 {
@@ -117,8 +117,8 @@ of_step(int64 task_id, bool of_moment)
 }
 
 /*
- * The name of a step; that of a member of a batch has its number behind, that
- * of a compensation what it is before.
+ * The name of a step.  The name of a batch member ends with its number; the
+ * name of a compensation begins with "compensate:".
  */
 char *
 tq_results_name(const TqTemplate *template, int32 step_id)
@@ -138,9 +138,9 @@ tq_results_name(const TqTemplate *template, int32 step_id)
 }
 
 /*
- * Results of steps by their names, as far as they have ended; null of those
- * that were filtered, the error of one that is dead and continues, a list of
- * the members of a batch.  NULL when they are larger than max.
+ * Results of the steps that have ended, by name: null for a filtered step, the
+ * error for a dead step that continues, a list for the members of a batch.
+ * Returns NULL if the document would be larger than max.
  */
 Jsonb *
 tq_results_of(int64             workflow_id, const TqTemplate *template,
@@ -150,8 +150,9 @@ tq_results_of(int64             workflow_id, const TqTemplate *template,
 }
 
 /*
- * What is told with a claim of a step: results of its parents.  A member of a
- * batch has its own part as payload, and is not told those of all others.
+ * The results returned with a claim: those of the step's parents.  A batch
+ * member has its own part as payload, and does not get the parts of the
+ * others.
  */
 Jsonb *
 tq_results_told(int64         workflow_id, const TqTemplate *template,
@@ -161,7 +162,7 @@ tq_results_told(int64         workflow_id, const TqTemplate *template,
 					 step->type != TQ_STEP_BATCH_WORKER, max);
 }
 
-/* Without parts: of batches without the list of them. */
+/* If parts is false, results of batches are without their list of parts. */
 static Jsonb *
 object_of(int64             workflow_id, const TqTemplate *template,
 		  const TqStepList *steps, bool parts, Size max)
@@ -177,8 +178,8 @@ object_of(int64             workflow_id, const TqTemplate *template,
 }
 
 /*
- * What the paths of a step look at: {"input": ..., "results": {...}}; NULL
- * when that is larger than TQ_MAX_DOCUMENT.
+ * The document that the paths of a step refer to: {"input": ..., "results":
+ * {...}}. Returns NULL if it is larger than TQ_MAX_DOCUMENT.
  */
 Jsonb *
 tq_results_document(const TqFlow *flow, const TqStep *step)
@@ -228,9 +229,10 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 }
 
 /*
- * What is committed now, and what this call did.  Each step is read through
- * the index by its place: a planner that expects an instance to have few steps
- * would have all of them read for each one that is judged.
+ * Sees what is committed now, and what this call did.  Each step is read
+ * through the index by its step id.  A planner that expects an instance to
+ * have few steps would otherwise read all of them each time a condition is
+ * evaluated.
  */
 static void
 add_ended(JsonbParseState **state, int64    workflow_id,
@@ -297,8 +299,8 @@ push_ended(JsonbParseState **state, TupleTableSlot *slot,
 }
 
 /*
- * In the order of their numbers.  A batch that has made none has an empty
- * list, one that was skipped has nothing, as any step.
+ * Add the members in the order of their numbers.  A batch without members has
+ * an empty list; a skipped batch has no result, like any other skipped step.
  */
 static void
 add_members(JsonbParseState **state, int64  workflow_id,
@@ -328,7 +330,7 @@ add_members(JsonbParseState **state, int64  workflow_id,
 	tq_spi_leave(&spi);
 }
 
-/* What is told in place of the result of a member that died. */
+/* Stands in place of the result of a dead member. */
 Jsonb *
 tq_results_error(const char *error)
 {
@@ -346,7 +348,7 @@ push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
 		push_result(state, tq_spi_jsonb(spi, row, 3), true, size);
 }
 
-/* Of a step that is dead, as the active snapshot sees it. */
+/* The error of a dead step, as the active snapshot sees it. */
 static char *
 error_of(int64 task_id)
 {
@@ -355,7 +357,7 @@ error_of(int64 task_id)
 	return tq_spi_read_text(&stmt_error, &arg);
 }
 
-/* NULL: nobody has said what was wrong. */
+/* NULL: no error was given. */
 static JsonbValue *
 push_error(JsonbParseState **state, const char *error)
 {
@@ -374,7 +376,7 @@ has_ended(int64 workflow_id, int place)
 	return tq_spi_exists(&stmt_has_ended, args);
 }
 
-/* NULL: it has none. */
+/* result is NULL if the step has none. */
 static void
 push_result(JsonbParseState **state, Jsonb *result, bool in_list, Size *size)
 {

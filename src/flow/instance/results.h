@@ -1,6 +1,6 @@
 /*
  * results.h
- *		What steps have made, for those that come after them.
+ *		Results of steps, for the steps that come after them.
  *
  * Copyright (c) 2026, the taskq developers
  */

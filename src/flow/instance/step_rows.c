@@ -1,6 +1,6 @@
 /*
  * step_rows.c
- *		Tasks of an instance, by their steps.
+ *		Finds the tasks of an instance by their step ids.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,7 +36,10 @@ tq_step_rows_end(TqStepRows *rows)
 	index_close(index, NoLock);
 }
 
-/* The task of a step; false: it is not there, or cannot be seen. */
+/*
+ * Find the task of a step.  Returns false if it does not exist or the snapshot
+ * does not see it.
+ */
 bool
 tq_step_rows_find(TqStepRows *rows, int32 step_id, TqTask *task)
 {
@@ -57,7 +60,10 @@ tq_step_rows_find(TqStepRows *rows, int32 step_id, TqTask *task)
 	return found;
 }
 
-/* Is there a row of a step that cannot be seen?  *other: who makes it. */
+/*
+ * Is there a row of a step that the snapshot does not see? *other is the
+ * transaction that is creating it, if that is still open.
+ */
 bool
 tq_step_rows_is_made(TqStepRows *rows, int32 step_id, TransactionId *other)
 {

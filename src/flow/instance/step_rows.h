@@ -1,6 +1,6 @@
 /*
  * step_rows.h
- *		Tasks of an instance, by their steps.
+ *		Finds the tasks of an instance by their step ids.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,7 +12,7 @@
 #include "store/table.h"
 #include "store/task.h"
 
-/* The index of live tasks by instance and step, opened. */
+/* An open scan of the index of live tasks by instance and step. */
 typedef struct TqStepRows
 {
 	TqCall       *call;

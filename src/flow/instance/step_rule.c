@@ -2,9 +2,9 @@
  * step_rule.c
  *		Rules for one step that follow from its template and its state.
  *
- * They read no table and take no lock, so that every file of flow may ask
- * them, whatever it holds: does a failure stop the instance, does a dead
- * member end or excuse its batch, has a step begun?
+ * They read no table and take no lock, so that every file of flow can call
+ * them under any lock: does a failure stop the instance, does a dead member
+ * end or excuse its batch, has a step begun?
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,14 +13,14 @@
 #include "flow/instance/flow_types.h"
 #include "flow/instance/step_rule.h"
 
-/* Does a failure hold up everything? */
+/* Does a failure stop the whole instance? */
 bool
 tq_step_rule_stops(const TqFlow *flow)
 {
 	return flow->template->on_failure != TQ_ON_FAILURE_CONTINUE;
 }
 
-/* A member of a batch that ends with the first one that dies. */
+/* Is it a member of a batch that ends with the first dead member? */
 bool
 tq_step_rule_ends_batch(const TqTemplate *template, const TqStep *step)
 {
@@ -29,7 +29,7 @@ tq_step_rule_ends_batch(const TqTemplate *template, const TqStep *step)
 			   TQ_STRATEGY_FAIL_FAST;
 }
 
-/* A member of a batch that goes on without those that died. */
+/* Is it a member of a batch that succeeds without its dead members? */
 bool
 tq_step_rule_is_excused(const TqTemplate *template, int32 step_id)
 {
@@ -40,7 +40,7 @@ tq_step_rule_is_excused(const TqTemplate *template, int32 step_id)
 			   TQ_STRATEGY_CONTINUE;
 }
 
-/* Do its children run although it is dead? */
+/* Do its children run even if it is dead? */
 bool
 tq_step_rule_passes_on(const TqTemplate *template, int32 step_id)
 {
@@ -48,9 +48,7 @@ tq_step_rule_passes_on(const TqTemplate *template, int32 step_id)
 		   tq_step_rule_is_excused(template, step_id);
 }
 
-/*
- * Has the end of a step let its children go, as far as they wait for it?
- */
+/* Does a step in this state no longer hold up its children? */
 bool
 tq_step_rule_is_passed(const TqTemplate *template, int32 step_id,
 					   TqState state)
@@ -61,8 +59,8 @@ tq_step_rule_is_passed(const TqTemplate *template, int32 step_id,
 }
 
 /*
- * claimed, waited: ever, by a worker, or for what no worker does.  What the
- * engine has decided has been done by nobody.
+ * claimed: by a worker, at any time; waited: for something other than a
+ * worker, at any time.  A decision made by the engine itself never begins.
  */
 bool
 tq_step_rule_has_begun(const TqStep *step, TqState state, TqReason reason,

@@ -1,12 +1,13 @@
 /*
  * waiting_step.c
- *		Is a step waiting for something that no worker does, and until when?
+ *		Is a step waiting for something other than a worker, and until when?
  *
  * Such a step (timer, signal, approval, workflow) is suspended without a
- * reason; one that a person has suspended has a reason.  flow/run/wait_step.c
- * suspends it and ends it; here are the questions that other files ask of
- * it.  A timer in taskq.timer belongs to one suspension, named by its moment,
- * so one that is left over from an earlier suspension is not found.
+ * reason; a step that an operator has suspended has a reason.
+ * flow/run/wait_step.c suspends and ends these steps; this file answers the
+ * questions of other files.  A timer in taskq.timer belongs to one suspension,
+ * identified by its time, so a timer left over from an earlier suspension is
+ * not found.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -19,7 +20,7 @@ static TqStmt stmt_of_step = {
 	"SELECT at FROM taskq.timer WHERE task_id = $1 AND since = $2",
 	{INT8OID, TIMESTAMPTZOID}};
 
-/* Does one that waits for an instance try again to begin it? */
+/* Is it a step that waits for an instance, and will try again to start it? */
 bool
 tq_waiting_step_is_put_off(const TqTask *task)
 {
@@ -28,7 +29,7 @@ tq_waiting_step_is_put_off(const TqTask *task)
 		   0;
 }
 
-/* Has it been suspended to wait, and not been put aside? */
+/* Was it suspended to wait, and not by an operator? */
 bool
 tq_waiting_step_is(const TqTask *task)
 {
@@ -37,8 +38,8 @@ tq_waiting_step_is(const TqTask *task)
 }
 
 /*
- * When the time of a step is up that has been waiting since a moment, or when
- * it tries again to begin its instance; 0: never.
+ * The timeout of a step that has been waiting since the given time, or the
+ * time at which it tries again to start its instance; 0: never.
  */
 TimestampTz
 tq_waiting_step_until(int64 task_id, TimestampTz since)

@@ -1,6 +1,6 @@
 /*
  * waiting_step.h
- *		Is a step waiting for something that no worker does, and until when?
+ *		Is a step waiting for something other than a worker, and until when?
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,9 +1,9 @@
 /*
  * cancel_workflow.c
- *		taskq_cancel_workflow: an instance ends by hand.
+ *		taskq_cancel_workflow: cancels an instance.
  *
- * Its steps are seen to in the order of their numbers, as their own ends do,
- * and its row last, so that nobody waits in a ring.
+ * Its steps are cancelled in the order of their ids, as when they end by
+ * themselves, and its row is changed last, so that no deadlock is possible.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -55,7 +55,7 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(requested ? "requested" : "cancelled"));
 }
 
-/* TQ005.  What takes back what was done is not stopped halfway. */
+/* Raise TQ005.  A compensation is not stopped halfway. */
 static void
 has_ended(const TqFlow *flow)
 {

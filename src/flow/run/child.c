@@ -1,16 +1,17 @@
 /*
  * child.c
- *		The end of an instance that a step of another one waits for.
+ *		Ends of instances that a step of another instance waits for.
  *
- * A step of type workflow is suspended as long as the instance that was
- * started for it (child_start.c), its child, is live.  If it has had several,
+ * A step of type workflow is suspended while the instance that was started for
+ * it, its child, is live (child_start.c).  If it has had several children,
  * only the newest counts.  The end of the child ends the step, and a child
- * that is revived makes it wait again, in the same transaction.  A step that
- * is cancelled cancels its child, and that all of its own steps and children.
+ * that is revived makes the step wait again, in the same transaction.  A step
+ * that is cancelled cancels its child, and with it the child's steps and their
+ * children.
  *
- * A call that ends both handles the child first and the step of the outer
- * instance afterwards, also if it cancels the step: so two calls do not wait
- * for each other.
+ * A call that ends both ends the child first and the step of the outer
+ * instance afterwards, even if it cancels the step, so that two calls do not
+ * wait for each other.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,8 +42,8 @@ static void decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 					   TqMove *move);
 
 /*
- * In one look, and sorted here: a plan that goes from one to the next finds
- * it by the wrong index while nothing is known of the table.
+ * One scan, sorted here.  A plan that fetches one row after the other uses the
+ * wrong index while the table has no statistics.
  */
 static TqStmt stmt_steps = {"SELECT task_id FROM taskq.task"
 							" WHERE workflow_id = $1 AND step_id >= 0",
@@ -57,7 +58,7 @@ static TqStmt stmt_message = {
 static int64 *find_steps(int64 workflow_id, int64 after, int *count);
 static bool   cancel_step(TqCall *call, int64 task_id, char *message);
 
-/* An instance has ended in this call: so does the step that waits for it. */
+/* An instance has ended in this call; end the step that waits for it. */
 void
 tq_child_ended(TqCall *call, const TqFlow *flow)
 {
@@ -69,7 +70,7 @@ tq_child_ended(TqCall *call, const TqFlow *flow)
 		tq_child_end_step(call, flow->parent_task_id, flow);
 }
 
-/* One that had failed goes on: its step waits for it again. */
+/* A failed instance is live again; its step waits for it again. */
 void
 tq_child_revived(TqCall *call, const TqFlow *flow)
 {
@@ -91,15 +92,15 @@ tq_child_revived(TqCall *call, const TqFlow *flow)
 	if (!tq_archive_take(&task))
 		tq_error_serialization();
 	move.to = TQ_STATE_SUSPENDED;
-	move.wanted = "brought back";
+	move.wanted = "bring back";
 	move.flow.released = true;
 	if (!tq_state_enter(call, queue, &task, &move))
 		tq_error_serialization();
 }
 
 /*
- * A step is about to be cancelled: its child is, before, if it has one.  True:
- * something runs there, and was asked to stop.
+ * Cancel the child of a step that is about to be cancelled, if it has one.
+ * Returns true if one of its tasks is running and was asked to stop.
  */
 bool
 tq_child_cancel(TqCall *call, int64 task_id)
@@ -115,7 +116,7 @@ tq_child_cancel(TqCall *call, int64 task_id)
 		   tq_child_cancel_instance(call, &child, NULL);
 }
 
-/* If it still waits. */
+/* End the step if it still waits. */
 void
 tq_child_end_step(TqCall *call, int64 task_id, const TqFlow *child)
 {
@@ -136,14 +137,14 @@ tq_child_end_step(TqCall *call, int64 task_id, const TqFlow *child)
 	}
 }
 
-/* Its result is the child's, and its failure, too. */
+/* The step takes over the result or the failure of its child. */
 static void
 decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 		   TqMove *move)
 {
 	Jsonb *result = child->end.result;
 
-	move->wanted = "ended";
+	move->wanted = "end";
 	if (child->state != TQ_FLOW_DONE && child->state != TQ_FLOW_RESOLVED)
 	{
 		tq_step_fill_reject(
@@ -169,9 +170,10 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 }
 
 /*
- * Cancel an instance whose lock is had; flow->state says what has become of
- * it: its last step may have ended while it was waited for.  True: something
- * runs, and was asked to stop.
+ * Cancel an instance that the caller has locked.  On return flow->state is its
+ * new state; if its last step ended during a wait for that, another
+ * transaction may have ended it.  Returns true if one of its tasks is running
+ * and was asked to stop.
  */
 bool
 tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
@@ -185,7 +187,7 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	Datum  args[2] = {Int64GetDatum(workflow_id)};
 
 	tq_call_steps(call)->locked = true;
-	/* also those that others have made meanwhile */
+	/* includes steps that other transactions have created since */
 	while (ids = find_steps(workflow_id, last, &count), count > 0)
 	{
 		for (int i = 0; i < count; i++)
@@ -206,7 +208,7 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	return requested;
 }
 
-/* Those with higher numbers, in their order. */
+/* Task ids greater than after, sorted. */
 static int64 *
 find_steps(int64 workflow_id, int64 after, int *count)
 {
@@ -226,7 +228,10 @@ find_steps(int64 workflow_id, int64 after, int *count)
 	return ids;
 }
 
-/* True when it runs, or one of its child, and was asked to stop. */
+/*
+ * Returns true if the task, or one of its child, is running and was asked to
+ * stop.
+ */
 static bool
 cancel_step(TqCall *call, int64 task_id, char *message)
 {

@@ -1,6 +1,6 @@
 /*
  * child.h
- *		The end of an instance that a step of another one waits for.
+ *		Ends of instances that a step of another instance waits for.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,16 +1,17 @@
 /*
  * child_start.c
- *		An instance is started for a step of another one.
+ *		Starts an instance for a step of another one.
  *
- * The child takes priority, role, correlation id and headers from the
- * instance around it; the rights on its queues are those of the role that
- * started that.  What is wrong (no such workflow, input that does not fit,
- * nesting too deep) makes the step dead, since there is no caller to be told.
+ * The child takes priority, role, correlation id and headers from the outer
+ * instance; the role that started that one needs the rights on the child's
+ * queues.  Errors (no such workflow, invalid input, nesting too deep) make the
+ * step dead, since there is no caller to report them to.
  *
- * The step's transaction holds locks of the outer instance.  So it does not
- * wait for a transaction that takes or gives up the same identity, or creates
- * a queue: the row is added in a savepoint with a lock_timeout of 10 ms, and
- * if that fails the step gets a timer, and a duty tries again (step_timer.c).
+ * The step's transaction holds locks of the outer instance.  It therefore does
+ * not wait for a transaction that takes or gives up the same identity, or
+ * creates a queue: the row is added in a savepoint with a lock_timeout of 10
+ * ms, and if that fails the step gets a timer, and a duty tries again
+ * (step_timer.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -40,13 +41,13 @@ static TqStmt stmt_leave = {"UPDATE taskq.workflow SET parent_task_id = NULL"
 							" WHERE parent_task_id = $1",
 							{INT8OID}};
 
-/* A row that is to be added without waiting. */
+/* A row to be added without waiting. */
 typedef struct Adding
 {
 	TqFlow            *child;
 	const TqBeginning *beginning;
 	Jsonb             *identity;
-	int64              holder; /* that has it */
+	int64              holder; /* instance that has the identity */
 } Adding;
 
 static void  leave(int64 task_id);
@@ -62,8 +63,9 @@ static bool  may_submit(Oid role, const char *name);
 static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
- * A step begins to wait, in this call.  A child that it has already goes on,
- * or has ended well; instead of one that has failed there is a new one.
+ * A step begins to wait in this call.  If it already has a child that is live
+ * or completed, that one is kept; if the child has failed, a new one is
+ * started.
  */
 void
 tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
@@ -85,7 +87,7 @@ tq_child_begin(TqCall *call, TqFlow *flow, int64 task_id)
 		tq_child_end_step(call, task_id, &child);
 }
 
-/* What becomes of one that has failed is nothing to its step any more. */
+/* Detach a failed child from its step. */
 static void
 leave(int64 task_id)
 {
@@ -125,8 +127,8 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 }
 
 /*
- * False: somebody is about to take its identity or to give it up, or to make
- * a queue of its steps.
+ * Add the row of the child.  Returns false if another transaction is about to
+ * take or give up its identity, or to create a queue of its steps.
  */
 static bool
 add_row(TqFlow *child, const TqBeginning *beginning, int64 *holder)
@@ -169,7 +171,10 @@ add_alone(void *arg)
 	AtEOXact_GUC(true, level);
 }
 
-/* NULL, or why it cannot be started: its step dies of that. */
+/*
+ * Prepare the child.  Returns NULL, or the reason why it cannot be started,
+ * which makes the step dead.
+ */
 static char *
 prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		TqBeginning *beginning)
@@ -225,7 +230,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 	return NULL;
 }
 
-/* Of the role that has started the instance around it. */
+/* Rights of the role that started the outer instance. */
 static char *
 missing_right(const TqFlow *child)
 {
@@ -254,7 +259,7 @@ may_submit(Oid role, const char *name)
 	TqQueue *queue = tq_queue_find(name);
 	int      rights = 0;
 
-	/* one that was dropped has none */
+	/* a dropped role has no rights */
 	if (SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
 		rights = queue != NULL ? tq_role_rights_of(role, queue)
 							   : tq_role_rights_all_of(role);
@@ -273,11 +278,11 @@ reject_step(TqCall *call, int64 task_id, const char *wrong)
 	if (!tq_row_find(call, task_id, &task) ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 		return;
-	/* there was nothing that it could have waited for */
+	/* the step never had anything to wait for */
 	if (!tq_flow_find_child(task_id, &child))
 		task.f.flags &= ~TQ_FLAG_WAITED;
 	tq_step_fill_reject(&task, &move, wrong);
-	move.wanted = "rejected";
+	move.wanted = "reject";
 	(void) tq_state_enter(call, queue, &task, &move);
 	TQ_DEBUG_POINT("child_rejected");
 }

@@ -1,6 +1,6 @@
 /*
  * child_start.h
- *		An instance is started for a step of another one.
+ *		Starts an instance for a step of another one.
  *
  * Copyright (c) 2026, the taskq developers
  */

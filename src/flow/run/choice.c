@@ -1,11 +1,11 @@
 /*
  * choice.c
- *		What decisions and batches say.
+ *		Reads the results of decisions and batches.
  *
- * A decision ends with {"create": [names]}, or the engine makes it by the
+ * A decision ends with {"create": [names]}, or the engine makes it from the
  * conditions of its branches.  A batch ends with {"batches": [objects]}, one
- * for each member, or with {"total": n, "size": s, "max_workers": m}, by
- * which n items are split into parts of about s, at most m of them.
+ * for each member, or with {"total": n, "size": s, "max_workers": m}, which
+ * splits n items into at most m parts of about s items.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -22,12 +22,12 @@
 /* A step that a decision may choose. */
 typedef struct Child
 {
-	const char *name; /* need not end with a zero */
+	const char *name; /* not null-terminated */
 	int         length;
 	int         place;
 } Child;
 
-/* A decision that chooses more steps than it should. */
+/* A decision that chooses more steps than taskq.warn_decision_steps. */
 typedef struct Large
 {
 	int   place;
@@ -52,10 +52,11 @@ static JsonbValue *member(Jsonb *result, const char *name);
 static void        note(TqStepList *list, bool *noted, int place);
 
 /*
- * What a result chooses; else what is wrong with it.  No result (of one that
- * was filtered, or resolved by hand) chooses nothing.  The settings that limit
- * a choice are for new ones (tq_choice_exceeds): a choice that was accepted
- * stands when they are lowered.
+ * Read what a result chooses.  Returns NULL, or what is wrong with it.  If
+ * there is no result (the step was filtered or resolved by hand), nothing is
+ * chosen.  The settings that limit a choice apply only to new ones
+ * (tq_choice_exceeds): a choice that was accepted remains valid if they are
+ * lowered.
  */
 char *
 tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
@@ -69,7 +70,7 @@ tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
 			   : read_batches(result, choice);
 }
 
-/* A choice that the settings do not allow: what is wrong; else NULL. */
+/* Does a choice exceed the limits?  Returns NULL, or what is wrong with it. */
 char *
 tq_choice_exceeds(const TqStep *step, const TqChoice *choice)
 {
@@ -92,7 +93,7 @@ too_many(int64 members)
 					members, tq_guc_max_batch_members);
 }
 
-/* TQ005: what was said by hand. */
+/* Raise TQ005 for a result that was given by hand. */
 void
 tq_choice_refuse(const TqStep *step, int64 task_id, const char *wrong)
 {
@@ -102,23 +103,24 @@ tq_choice_refuse(const TqStep *step, int64 task_id, const char *wrong)
 					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
 }
 
-/* Its worker has completed the step, which is dead now. */
+/* Warn the worker whose result makes its step dead. */
 void
 tq_choice_warn_wrong(const TqFlow *flow, const TqStep *step, int64 task_id,
 					 const char *wrong)
 {
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("the result of step \"%s\" cannot be used: %s", step->name,
-					wrong),
-			 errdetail("{\"workflow_id\": " INT64_FORMAT
-					   ", \"task_id\": " INT64_FORMAT "}",
-					   flow->workflow_id, task_id),
-			 errhint("The step is dead; to go on, retry it and complete it "
-					 "with another result.")));
+	ereport(
+		WARNING,
+		(errcode(ERRCODE_WARNING),
+		 errmsg("the result of step \"%s\" cannot be used: %s", step->name,
+				wrong),
+		 errdetail("{\"workflow_id\": " INT64_FORMAT
+				   ", \"task_id\": " INT64_FORMAT "}",
+				   flow->workflow_id, task_id),
+		 errhint("The step is dead.  To continue, retry it and complete it "
+				 "with another result.")));
 }
 
-/* Also when a failure keeps it from making anything. */
+/* Record a large decision, even if a failure keeps it from making steps. */
 void
 tq_choice_note_large(List **all, const TqTemplate *template, int place,
 					 int64 task_id)
@@ -127,7 +129,7 @@ tq_choice_note_large(List **all, const TqTemplate *template, int place,
 	Large        *large;
 	TqChoice      choice;
 
-	/* most often none can, and its result is not looked at */
+	/* most often the step has too few children, and its result is not read */
 	if (tq_guc_warn_decision_steps == 0 || step->type != TQ_STEP_DECISION ||
 		step->children.count <= tq_guc_warn_decision_steps ||
 		tq_choice_read(template, place, tq_results_of_step(task_id),
@@ -163,7 +165,7 @@ tq_choice_warn(const TqFlow *flow, const List *all)
 	}
 }
 
-/* Each step once, however often it is named. */
+/* A step that is named several times is chosen once. */
 static char *
 read_create(const TqTemplate *template, int place, Jsonb *result,
 			TqChoice *choice)
@@ -208,7 +210,7 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 	return NULL;
 }
 
-/* In the order of their names. */
+/* The children of a step, sorted by name. */
 static Child *
 children_by_name(const TqTemplate *template, const TqStep *step)
 {
@@ -237,7 +239,10 @@ compare_names(const void *a, const void *b)
 	return order != 0 ? order : one->length - other->length;
 }
 
-/* The branches whose conditions are true; NULL, and words. */
+/*
+ * Choose the branches whose conditions are true.  Returns NULL and sets *wrong
+ * on failure.
+ */
 Jsonb *
 tq_choice_branches(const TqStep *step, const TqTemplate *template,
 				   Jsonb *document, char **wrong)
@@ -319,7 +324,7 @@ read_list(const JsonbValue *list, TqChoice *choice)
 	return NULL;
 }
 
-/* Parts whose sizes differ by at most 1, the larger ones first. */
+/* Split into parts whose sizes differ by at most 1, the larger ones first. */
 static char *
 read_split(Jsonb *result, TqChoice *choice)
 {
@@ -408,7 +413,7 @@ member(Jsonb *result, const char *name)
 	return tq_json_member(&value, name);
 }
 
-/* Once. */
+/* Add a step, unless it is in the list already. */
 static void
 note(TqStepList *list, bool *noted, int place)
 {

@@ -1,6 +1,6 @@
 /*
  * choice.h
- *		What decisions and batches say.
+ *		Reads the results of decisions and batches.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,12 +9,12 @@
 
 #include "flow/instance/flow_types.h"
 
-/* What a decision has chosen, or a batch wants to be done. */
+/* The steps that a decision has chosen, or the members of a batch. */
 typedef struct TqChoice
 {
 	TqStepList steps;
 	int        member_count;
-	Jsonb    **members; /* their payloads */
+	Jsonb    **members; /* payloads of the members */
 } TqChoice;
 
 extern char  *tq_choice_read(const TqTemplate *template, int place,

@@ -1,23 +1,24 @@
 /*
  * compensation.c
- *		What an instance has done is taken back.
+ *		Compensates the finished steps of a failed instance.
  *
- * When an instance with on_failure compensate has failed and nothing of it
- * goes on, it does not end yet: its row gets the list of all finished steps
- * that can be taken back, the newest end first, and is compensating.  The
- * compensation of the first one is made in that transaction, each other one
- * in the transaction that ends the one before, and the end of the last one
- * ends the instance.  So there is never more than one that is live, and
- * nothing of an instance can change beside it: its ends need no lock but that
+ * When an instance with on_failure compensate has failed and no step of it is
+ * live, it does not end yet.  Its row gets the list of all finished steps that
+ * can be compensated, the last one to finish first, and its state becomes
+ * compensating.  The first compensation is made in that transaction, each
+ * other one in the transaction that ends the previous one, and the end of the
+ * last one ends the instance.  So only one compensation is live at any time,
+ * and nothing else in the instance can change: its end needs no lock but that
  * of the task.
  *
- * From then on the steps stay as they are: none of them is brought back or
- * resolved, which nobody does beside an end (instance_lock.c): so none goes on
- * beside its own compensation.  A step that has succeeded is not tried again
- * once another one has failed: it is what would be taken back.
+ * From then on the steps do not change: none of them can be retried or
+ * resolved, and no repair runs concurrently with an end (instance_lock.c), so
+ * that no step is live together with its own compensation.  A step that has
+ * succeeded cannot be retried after another one has failed, because it would
+ * be compensated.
  *
- * A compensation that dies, or is cancelled, ends the instance.  When it is
- * brought back, or resolved, the rest of the list follows.
+ * If a compensation dies or is cancelled, the instance ends.  If it is later
+ * retried or resolved, the rest of the list follows.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,7 +54,7 @@ static TqStmt stmt_next = {
 	"  FROM taskq.workflow w WHERE w.workflow_id = $1",
 	{INT8OID, INT4OID}};
 
-/* Those whose compensations are still to be made. */
+/* Steps whose compensations are still to be made. */
 static TqStmt stmt_left = {
 	"SELECT s.step_id FROM taskq.workflow w"
 	" CROSS JOIN LATERAL unnest(w.compensations) WITH ORDINALITY"
@@ -72,7 +73,7 @@ static TqStmt stmt_task = {"SELECT task_id FROM taskq.archive_keep"
 						   " WHERE workflow_id = $1 AND step_id = $2",
 						   {INT8OID, INT4OID}};
 
-/* A step that has finished, and can be taken back. */
+/* A finished step that can be compensated. */
 typedef struct Finished
 {
 	int32       step_id;
@@ -91,8 +92,9 @@ static bool find_next(const TqFlow *flow, int32 *step_id);
 static void end(TqFlow *flow, TqReason reason);
 
 /*
- * Nothing goes on any more, and so it stays: the instance is held.  It begins
- * to compensate, or ends if there is nothing to take back.
+ * No step is live, and none can become live, since the instance is locked.
+ * The instance begins to compensate, or ends if there is nothing to
+ * compensate.
  */
 void
 tq_compensation_begin(TqCall *call, TqFlow *flow)
@@ -106,7 +108,10 @@ tq_compensation_begin(TqCall *call, TqFlow *flow)
 		make(call, flow, finished[0].step_id);
 }
 
-/* In the order in which they are taken back; how many. */
+/*
+ * Find the steps to compensate, in the order of their compensations.  Returns
+ * their number.
+ */
 static int
 find_finished(const TqFlow *flow, Finished **finished)
 {
@@ -125,7 +130,10 @@ find_finished(const TqFlow *flow, Finished **finished)
 
 		*last = Max(*last, made[i].finished_at);
 	}
-	/* a clock that was put back does not make a step older than its parents */
+	/*
+	 * if the clock was set back, a step must not count as older than its
+	 * parents
+	 */
 	for (int i = 0; i < template->step_count; i++)
 	{
 		int               place = template->order[i];
@@ -154,7 +162,7 @@ find_finished(const TqFlow *flow, Finished **finished)
 	return found;
 }
 
-/* Of those that have ended at once children come before their parents. */
+/* Of steps that ended at the same time, children come before their parents. */
 static int
 newest_first(const void *a, const void *b)
 {
@@ -168,7 +176,7 @@ newest_first(const void *a, const void *b)
 	return one->task_id > two->task_id ? -1 : 1;
 }
 
-/* False: it has been ended otherwise. */
+/* Returns false if another transaction has ended the instance. */
 static bool
 note_begin(TqFlow *flow, const Finished *finished, int count)
 {
@@ -186,7 +194,7 @@ note_begin(TqFlow *flow, const Finished *finished, int count)
 	return begun;
 }
 
-/* The compensation of a step: its payload is the step's result. */
+/* Make the compensation of a step; its payload is the step's result. */
 static void
 make(TqCall *call, TqFlow *flow, int32 step_id)
 {
@@ -201,10 +209,7 @@ make(TqCall *call, TqFlow *flow, int32 step_id)
 	tq_step_make_all(call, flow, &new, 1, &edges);
 }
 
-/*
- * What follows from the moves of an instance's compensations; the others are
- * returned.
- */
+/* Process the moves of compensations.  Returns the other moves. */
 List *
 tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves)
 {
@@ -223,7 +228,10 @@ tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves)
 	}
 	if (list_length(others) == list_length(moves))
 		return moves;
-	/* a step around it that has failed stays so: this cannot end well */
+	/*
+	 * if a step of an outer instance has failed, it remains failed, since this
+	 * instance cannot complete
+	 */
 	if (flow->end.ended)
 		tq_child_ended(call, flow);
 	flow->end.ended = false;
@@ -248,7 +256,7 @@ follow(TqCall *call, TqFlow *flow, const TqMoved *move)
 		end(flow, TQ_REASON_COMPENSATED);
 }
 
-/* It does not take its identity again: that is free for another try. */
+/* The instance does not take its identity again: another start may use it. */
 static void
 resume(TqFlow *flow)
 {
@@ -260,7 +268,7 @@ resume(TqFlow *flow)
 	flow->end.reason = TQ_REASON_NONE;
 }
 
-/* What is taken back after this step; false: that was the last one. */
+/* Find the next step to compensate.  Returns false if there is none. */
 static bool
 find_next(const TqFlow *flow, int32 *step_id)
 {
@@ -285,8 +293,8 @@ end(TqFlow *flow, TqReason reason)
 }
 
 /*
- * A step or compensation that has ended is about to be moved.  TQ005 when its
- * instance does not allow that any more.
+ * Raise TQ005 if the instance no longer allows a move of a finished step or
+ * compensation.
  */
 void
 tq_compensation_check(const TqFlow *flow, const TqTask *task,
@@ -300,8 +308,8 @@ tq_compensation_check(const TqFlow *flow, const TqTask *task,
 }
 
 /*
- * May one that has ended be moved?  A step as long as the instance is live, a
- * compensation when the instance has ended for its sake.
+ * May a finished step or compensation be moved?  A step may while the instance
+ * is live; a compensation may if it has ended the instance.
  */
 bool
 tq_compensation_allows(const TqFlow *flow, int32 step_id, TqState from)
@@ -318,7 +326,7 @@ tq_compensation_allows(const TqFlow *flow, int32 step_id, TqState from)
 		   !(finished && tq_failure_policy_has_failed(flow));
 }
 
-/* Steps that will be taken back, and of which nothing is there yet. */
+/* Steps whose compensations are still to be made.  Returns their number. */
 int
 tq_compensation_left(const TqFlow *flow, int32 **step_ids)
 {

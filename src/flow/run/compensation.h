@@ -1,6 +1,6 @@
 /*
  * compensation.h
- *		What an instance has done is taken back.
+ *		Compensates the finished steps of a failed instance.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,19 +1,21 @@
 /*
  * expire.c
- *		Instances that have been kept for long enough are removed.
+ *		Removes instances whose retention has expired.
  *
- * All that is an instance's goes: steps that wait for what has failed as well
- * as those that have ended, compensations, edges, timers, signals, and its
- * row at last.  That may take many transactions.  So it is marked first, by
- * an expires_at of -infinity: from then on it is not there for anybody else
- * (tq_flow_read), and its steps stay as they are.  Who changes a step of an
- * instance that has ended keeps the row of that (tq_flow_keep): what somebody
- * is about to change is not marked, and who comes later waits for the mark.
+ * This removes all that belongs to an instance: steps, both ended ones and
+ * those that wait for a failed one, compensations, edges, timers, signals, and
+ * at last its row.  Because that may take many transactions, the instance is
+ * first marked by an expires_at of -infinity.  From then on other calls do not
+ * see it (tq_flow_read), and its steps do not change.  A call that changes a
+ * step of an ended instance locks the instance's row (tq_flow_keep), so that
+ * the instance is not marked in the meantime; calls that come after the mark
+ * wait for it.
  *
- * An instance is not marked as long as one of its steps goes on, as one does
- * that ran when it was cancelled, or holds its key, being dead.
+ * An instance is not marked while one of its steps is live, for example
+ * because it was running when the instance was cancelled, or is dead and holds
+ * its key.
  *
- * Nobody is waited for: what somebody has locked is left for the next turn.
+ * The duty never waits: it leaves locked rows to its next run.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,6 +31,7 @@
 #include "engine/key.h"
 #include "engine/state.h"
 #include "flow/run/expire.h"
+#include "shared/leaf_change.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 #include "xact/metric_note.h"
@@ -115,14 +118,17 @@ static bool  remove_step(TqCall *call, int64 task_id);
 static void  remove_timers(const int64 *ids, uint64 count);
 static int64 remove_rows(TqStmt *stmt, int64 limit);
 
-/* A duty: first what is marked, then as much as there is room for. */
+/* The duty: first remove marked instances, then mark more. */
 int64
 tq_expire_run(int limit)
 {
 	TqCall call;
 	int64  removed;
 
-	/* a key_policy that makes dead tasks hold others comes before, or after */
+	/*
+	 * the lock orders this before or after a change of key_policy that makes
+	 * dead tasks hold their keys
+	 */
 	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
 									RowExclusiveLock))
 		return 0;
@@ -134,7 +140,7 @@ tq_expire_run(int limit)
 	return removed;
 }
 
-/* Those whose time is up; how many. */
+/* Mark expired instances.  Returns their number. */
 static int64
 mark(int limit)
 {
@@ -145,7 +151,7 @@ mark(int limit)
 	return (int64) tq_spi_execute(&stmt_mark, args, NULL, SPI_OK_UPDATE);
 }
 
-/* Their steps, their edges, then themselves; no more rows than that. */
+/* Remove the steps, edges and rows of marked instances, at most limit rows. */
 static int64
 remove_marked(TqCall *call, int limit)
 {
@@ -162,7 +168,7 @@ remove_marked(TqCall *call, int limit)
 	return removed;
 }
 
-/* Steps that wait for others. */
+/* Remove steps that wait for others. */
 static int64
 remove_waiting(TqCall *call, int limit)
 {
@@ -188,7 +194,10 @@ remove_waiting(TqCall *call, int limit)
 	return (int64) removed;
 }
 
-/* Its row is locked; false: somebody has its key. */
+/*
+ * Remove a step whose row is locked.  Returns false if another transaction has
+ * locked its key.
+ */
 static bool
 remove_step(TqCall *call, int64 task_id)
 {
@@ -202,7 +211,7 @@ remove_step(TqCall *call, int64 task_id)
 		   tq_state_remove(call, queue, &task);
 }
 
-/* Of times that they have waited for, once. */
+/* Remove timers left over from earlier waits of these steps. */
 static void
 remove_timers(const int64 *ids, uint64 count)
 {
@@ -213,7 +222,7 @@ remove_timers(const int64 *ids, uint64 count)
 	tq_spi_execute(&stmt_timers, &arg, NULL, SPI_OK_DELETE);
 }
 
-/* How many. */
+/* Returns the number of rows. */
 static int64
 remove_rows(TqStmt *stmt, int64 limit)
 {
@@ -234,5 +243,7 @@ remove_rows(TqStmt *stmt, int64 limit)
 		removed += count;
 	}
 	tq_spi_leave(&spi);
+	if (stmt == &stmt_finished && removed > 0)
+		tq_leaf_change_note(TQ_LEAF_KEEP);
 	return removed;
 }

@@ -1,6 +1,6 @@
 /*
  * expire.h
- *		Instances that have been kept for long enough are removed.
+ *		Removes instances whose retention has expired.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,13 +2,21 @@
  * failure_policy.c
  *		What a failure holds up.
  *
- * Under on_failure stop or compensate nothing begins after a step has failed:
- * what has not begun is cancelled (instance_end.c), and a choice makes
- * nothing.  The members of a batch that ends with the first one that dies are
- * cancelled as well.  All of that comes when no failure is left.
+ * Under on_failure stop or compensate no step begins after a failure: steps
+ * that have not begun are cancelled (instance_end.c), and choices make no
+ * steps.  The members of a batch that ends with the first dead member are
+ * cancelled as well.  When no failure is left, all of these steps come back.
  *
- * There failures, choices and repairs come one after the other
- * (instance_lock.c): each sees what those before it have done.
+ * In such instances failures, choices and repairs run one after the other
+ * (instance_lock.c): each sees what the earlier ones have done.
+ *
+ * The first failure adds an edge (TQ_EDGE_CANCELLED), which records that it
+ * has cancelled the steps that had not begun, so that later failures need not
+ * read all steps again.  The parent of that edge is the index of the batch, or
+ * TQ_ALL_PLACES.  Only choices and repairs make steps that have not begun, or
+ * let steps wait again; they delete the edge.  An edge that another
+ * transaction is adding does not count, since a rollback of that transaction
+ * would undo the cancellations.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,7 +41,7 @@ static TqStmt stmt_cancelled = {
 	"   AND reason = " TQ_SQL_REASON_DEPENDENCY_FAILED " ORDER BY task_id",
 	{INT8OID}};
 
-/* Dead, or else what somebody has cancelled or made redundant. */
+/* Steps that are dead, or were cancelled or made redundant by a call. */
 static TqStmt stmt_failed = {
 	"SELECT DISTINCT step_id & 16383, state = " TQ_SQL_STATE_DEAD
 	" FROM taskq.archive_keep"
@@ -44,10 +52,11 @@ static TqStmt stmt_failed = {
 	"           AND reason <> " TQ_SQL_REASON_DEPENDENCY_FAILED ")",
 	{INT8OID}};
 
+static bool  repairs(const TqMoved *move);
 static bool *failed_places(const TqFlow *flow, bool *any);
 static bool  bring_back(TqCall *call, int64 task_id);
 
-/* Also a dead member of a batch that goes on without it. */
+/* Also true for a dead member of a batch that succeeds without it. */
 bool
 tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end)
 {
@@ -57,7 +66,7 @@ tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end)
 		   tq_step_rule_is_excused(flow->template, end->step_id);
 }
 
-/* Has any of these moves brought back a step that had failed? */
+/* Does one of these moves repair a failed step? */
 bool
 tq_failure_policy_is_repaired(const List *moves)
 {
@@ -65,16 +74,94 @@ tq_failure_policy_is_repaired(const List *moves)
 
 	foreach (cell, moves)
 	{
-		TqMoved *end = lfirst(cell);
-
-		if (end->from != end->to &&
-			(end->from == TQ_STATE_DEAD || end->from == TQ_STATE_CANCELLED))
+		if (repairs(lfirst(cell)))
 			return true;
 	}
 	return false;
 }
 
-/* Is anything dead, or was cancelled by somebody, and holds others up? */
+static bool
+repairs(const TqMoved *move)
+{
+	return move->from != move->to &&
+		   (move->from == TQ_STATE_DEAD || move->from == TQ_STATE_CANCELLED);
+}
+
+/*
+ * Can one of these moves bring back steps that a failure has cancelled?  If
+ * not, the steps of the instance are not read.
+ */
+bool
+tq_failure_policy_may_bring_back(const TqFlow *flow, const List *moves)
+{
+	const TqTemplate *template = flow->template;
+	ListCell *cell;
+
+	foreach (cell, moves)
+	{
+		const TqMoved *move = lfirst(cell);
+		const TqStep  *step = &template->steps[TQ_STEP_INDEX(move->step_id)];
+
+		if (repairs(move) && (tq_step_rule_stops(flow) ||
+							  tq_step_rule_ends_batch(template, step)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Has a failure cancelled the steps that had not begun, and have none been
+ * added since?
+ */
+bool
+tq_failure_policy_is_cancelled(const TqFlow *flow, TqEdges *edges, int place)
+{
+	return tq_edge_has(edges, flow->workflow_id, TQ_EDGE_CANCELLED, place);
+}
+
+/*
+ * Record the cancellation.  The edge lock keeps two failures from waiting for
+ * each other.
+ */
+void
+tq_failure_policy_note_cancelled(const TqFlow *flow, TqEdges *edges, int place)
+{
+	TqNewEdges    one = {0};
+	TransactionId other;
+
+	tq_edge_note(&one, TQ_EDGE_CANCELLED, place);
+	tq_edge_lock(flow->workflow_id);
+	if (tq_edge_one(edges, flow->workflow_id, TQ_EDGE_CANCELLED, place,
+					&other) == TQ_LEFT_NONE)
+		tq_edge_add(flow->workflow_id, &one);
+	tq_edge_unlock(flow->workflow_id);
+}
+
+/*
+ * Delete the record, because the steps with these indexes were made or wait
+ * again.
+ */
+void
+tq_failure_policy_forget_cancelled(const TqFlow *flow, TqEdges *edges,
+								   const Bitmapset *returned)
+{
+	const TqTemplate *template = flow->template;
+	int place = -1;
+
+	if (tq_step_rule_stops(flow) && !bms_is_empty(returned))
+		(void) tq_edge_delete(edges, flow->workflow_id, TQ_EDGE_CANCELLED,
+							  TQ_ALL_PLACES);
+	if (tq_step_rule_stops(flow))
+		return;
+	while ((place = bms_next_member(returned, place)) >= 0)
+	{
+		if (tq_step_rule_ends_batch(template, &template->steps[place]))
+			(void) tq_edge_delete(edges, flow->workflow_id, TQ_EDGE_CANCELLED,
+								  place);
+	}
+}
+
+/* Is a step dead, or cancelled by a call, so that it holds others up? */
 bool
 tq_failure_policy_has_failed(const TqFlow *flow)
 {
@@ -85,8 +172,8 @@ tq_failure_policy_has_failed(const TqFlow *flow)
 }
 
 /*
- * By places: of what is one dead?  And has anything failed?  Not what passes
- * on although it is dead: that holds nothing up.
+ * For each step, by index: is one of its tasks dead? *any: has a step failed?
+ * A dead step that passes on does not count, since it holds nothing up.
  */
 static bool *
 failed_places(const TqFlow *flow, bool *any)
@@ -116,9 +203,9 @@ failed_places(const TqFlow *flow, bool *any)
 }
 
 /*
- * What was cancelled because a step had failed waits again, if that is
- * repaired: the members of a batch when none of them is dead, all steps when
- * nothing has failed.  Their numbers; how many.
+ * After a repair, steps that were cancelled because of a failure wait again:
+ * the members of a batch when none of them is dead, all steps when no failure
+ * is left.  Sets *steps to their ids and returns their number.
  */
 int
 tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
@@ -151,7 +238,7 @@ tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
 	return count;
 }
 
-/* False: somebody else has it. */
+/* Returns false if another transaction has changed the task. */
 static bool
 bring_back(TqCall *call, int64 task_id)
 {
@@ -169,6 +256,6 @@ bring_back(TqCall *call, int64 task_id)
 		return false;
 	}
 	move.to = TQ_STATE_BLOCKED;
-	move.wanted = "brought back";
+	move.wanted = "bring back";
 	return tq_state_enter(call, queue, &task, &move);
 }

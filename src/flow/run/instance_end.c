@@ -1,17 +1,18 @@
 /*
  * instance_end.c
- *		What state an instance is in.
+ *		Decides when an instance ends.
  *
- * That of a live one is computed from its steps whenever it is asked for, in
- * tq_tally_state and nowhere else: no claim and no end of a step writes the
- * row of the instance.  Its end does: when no step holds it open any more,
- * and when one has failed and no other goes on.
+ * The state of a live instance is computed from its steps whenever it is read,
+ * and only in tq_tally_state; claims and ends of steps do not write the row of
+ * the instance.  Only the end of the instance does: when no step holds it
+ * open, or when one has failed and no other is live.
  *
- * Of the second kind of end the last one that goes on has to know.  It looks
- * at all live steps, under the lock of the instance, as they are in memory:
- * one that goes on will look itself when it ends.  Of one that another
- * transaction has ended its edges say whether that one has already looked:
- * then it has seen this one go on, and is waited for here.
+ * In the second case the last live step decides.  The transaction that ends it
+ * checks all other live steps, under the edge lock of the instance, using
+ * their current row versions: a step that is live will do the same check when
+ * it ends.  If another transaction is ending a step, the edges show whether
+ * that transaction has made its check already.  If it has, it has seen this
+ * step live, and this transaction waits for it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,13 +36,15 @@
 #include "flow/instance/edge_wait.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
+#include "flow/instance/step_rule.h"
 #include "flow/instance/waiting_step.h"
+#include "flow/run/failure_policy.h"
 #include "flow/run/instance_end.h"
 #include "flow/run/tally.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 
-/* Rows of an instance, from a step on. */
+/* A scan of the rows of an instance, from a given step. */
 typedef struct Walk
 {
 	IndexScanDesc scan;
@@ -65,16 +68,19 @@ static TqGoing check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
 static Jsonb  *result_of(TqFlow *flow, const TqStepRow *made, int count);
 static bool    has_child(const TqFlow *flow, const TqTask *task);
-static void    cancel_waiting(TqCall *call, TqFlow *flow, int place);
-static int64  *not_begun(TqCall *call, const TqFlow *flow, int place,
-						 int *count);
-static bool    has_not_begun(const TqTask *task, int place);
+static void cancel_once(TqCall *call, TqFlow *flow, TqEdges *edges, int place,
+						bool once);
+static void cancel_waiting(TqCall *call, TqFlow *flow, int place);
+static int64 *not_begun(TqCall *call, const TqFlow *flow, int place,
+						int *count);
+static bool   has_not_begun(const TqTask *task, int place);
 
 /*
  * No edge holds the instance open.  Most often all of its steps have finished
- * then; but one that was resolved before those that it depends on had ended
- * has passed nothing on from these.  Then the last of them looks, and has to
- * wait (TQ_GOING_UNKNOWN) for those that have looked, and are not committed.
+ * then.  However, a step that was resolved before its parents had ended has
+ * passed nothing on for them.  In that case the last of the parents makes the
+ * check, and must wait (TQ_GOING_UNKNOWN) for those that have made it but have
+ * not committed.
  */
 TqGoing
 tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
@@ -89,12 +95,12 @@ tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
 		going = look_at_rows(call, flow, edges, 0, true, other);
 		if (going != TQ_GOING_NOT)
 			return going;
-		/* the last one may have been committed in between */
+		/* the last one may have committed in between */
 	}
 	return TQ_GOING_NOT;
 }
 
-/* The instance ends, if all of its steps have finished. */
+/* End the instance if all of its steps have finished. */
 bool
 tq_instance_end_if_done(TqFlow *flow)
 {
@@ -110,7 +116,10 @@ tq_instance_end_if_done(TqFlow *flow)
 	return true;
 }
 
-/* Of the last step; of several an object with their names, none too large. */
+/*
+ * The result of the last step.  If there are several last steps, an object
+ * with a member for each, or NULL if that would be too large.
+ */
 static Jsonb *
 result_of(TqFlow *flow, const TqStepRow *made, int count)
 {
@@ -142,44 +151,63 @@ result_of(TqFlow *flow, const TqStepRow *made, int count)
 	return one == NULL || one->type == jbvNull ? NULL : JsonbValueToJsonb(one);
 }
 
-/* Has a step failed, as far as anybody knows? */
+/*
+ * Has a step failed, in any transaction, committed or not?  The scan begins
+ * near the given step.
+ */
 bool
-tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges)
+tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges, int32 near)
 {
 	TransactionId other;
 
-	return tq_edge_left(edges, flow->workflow_id, TQ_EDGE_FAILURE, 0,
+	return tq_edge_left(edges, flow->workflow_id, TQ_EDGE_FAILURE, near,
 						&other) != TQ_LEFT_NONE;
 }
 
 /*
- * Steps have failed in this call: what has not begun may be cancelled, or the
- * members of these batches, by their places, which end with the first that
- * dies.
+ * Steps have failed in this call: cancel the steps that have not begun, or the
+ * members of these batches, which end with the first dead member. batches has
+ * the step indexes of the members. once: failures in later calls need not
+ * search for more.  They must if a child instance is still to be started in
+ * this call, because its step has not begun if that fails.
  */
 void
-tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,
-							   const Bitmapset *batches)
+tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow, TqEdges *edges,
+							   const Bitmapset *batches, bool once)
 {
-	int place = -1;
+	int place = TQ_ALL_PLACES;
 
-	if (flow->template->on_failure != TQ_ON_FAILURE_CONTINUE)
+	if (tq_step_rule_stops(flow))
 	{
-		cancel_waiting(call, flow, -1);
+		cancel_once(call, flow, edges, place, once);
 		return;
 	}
 	while ((place = bms_next_member(batches, place)) >= 0)
-		cancel_waiting(call, flow, place);
+		cancel_once(call, flow, edges, place, once);
 }
 
-/* Nothing goes on any more. */
+/*
+ * Cancel, unless that was done and no steps that have not begun were added
+ * since.
+ */
+static void
+cancel_once(TqCall *call, TqFlow *flow, TqEdges *edges, int place, bool once)
+{
+	if (tq_failure_policy_is_cancelled(flow, edges, place))
+		return;
+	cancel_waiting(call, flow, place);
+	if (once)
+		tq_failure_policy_note_cancelled(flow, edges, place);
+}
+
+/* No step is live any longer. */
 void
 tq_instance_end_in_error(TqFlow *flow)
 {
 	(void) tq_flow_end(flow, TQ_FLOW_ERROR, NULL);
 }
 
-/* Does any step go on?  Most likely one that is near. */
+/* Is any step live?  The search begins at near, where that is most likely. */
 TqGoing
 tq_instance_end_is_live(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 						TransactionId *other)
@@ -188,9 +216,9 @@ tq_instance_end_is_live(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 }
 
 /*
- * As they are in memory.  all: of whatever has not finished.  One that was
- * moved, and committed, while they were looked at may have been nowhere: then
- * once more.
+ * Check the current row versions. all: includes every step that has not
+ * finished.  A step that was moved, by a transaction that committed during the
+ * scan, may have been missed; then scan again.
  */
 static TqGoing
 look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
@@ -213,8 +241,8 @@ look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
 }
 
 /*
- * From near: beside an old snapshot rows of steps that have ended are passed,
- * too, and these lie side by side.
+ * Scan from near in both directions: while there is an old snapshot, the scan
+ * also passes rows of ended steps, which are next to each other.
  */
 static TqGoing
 look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
@@ -260,7 +288,7 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 	return going;
 }
 
-/* When the snapshot was taken. */
+/* Was any step live when the snapshot was taken? */
 static bool
 any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot, bool all)
 {
@@ -311,7 +339,10 @@ walk_begin(Walk *walk, Relation tasks, Relation index, Snapshot snapshot,
 	walk->over = false;
 }
 
-/* One entry on; false: it has no row that is seen, or there is none. */
+/*
+ * Advance by one index entry.  Returns false if the entry has no visible row,
+ * or the scan is at its end.
+ */
 static bool
 walk_on(Walk *walk, TupleTableSlot *slot)
 {
@@ -328,8 +359,8 @@ walk_on(Walk *walk, TupleTableSlot *slot)
 }
 
 /*
- * Has the transaction that has written this version, and has not ended, put
- * another one in its place or taken it away?  A dirty snapshot does not say.
+ * Has the transaction in progress that wrote this version also updated or
+ * deleted it?  A dirty snapshot does not show that.
  */
 static bool
 is_past(HeapTupleHeader version)
@@ -339,7 +370,7 @@ is_past(HeapTupleHeader version)
 		   !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(version));
 }
 
-/* Or, with all, has not finished. */
+/* Is the step live? all: has it not finished? */
 static bool
 is_live(const TqFlow *flow, const TqTask *task, bool all)
 {
@@ -351,10 +382,11 @@ is_live(const TqFlow *flow, const TqTask *task, bool all)
 }
 
 /*
- * A row that another transaction (writer) is about to change or take away
- * goes on, unless that transaction has already looked, and does not wait: it
- * will look again, and may wait for this one.  If it has ended since the row
- * was read, nothing is known: neither the row nor the edges are there.
+ * Check a row that is live.  If another transaction (writer) is about to
+ * change or delete it, the step counts as live unless that transaction has
+ * already made its check and is not waiting: it will check again, and may wait
+ * for this one.  If the writer has ended since the row was read, the state is
+ * unknown, since both the row and the edges have changed.
  */
 static TqGoing
 check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
@@ -383,7 +415,7 @@ check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 	return TQ_GOING_UNKNOWN;
 }
 
-/* A step whose instance goes on has begun, or begins in this call. */
+/* Has the step a live child?  If so it has begun, or begins in this call. */
 static bool
 has_child(const TqFlow *flow, const TqTask *task)
 {
@@ -394,7 +426,10 @@ has_child(const TqFlow *flow, const TqTask *task)
 		   tq_waiting_step_is(task) && !tq_waiting_step_is_put_off(task);
 }
 
-/* Steps that have not begun: all of them, or the members of one batch. */
+/*
+ * Cancel the steps that have not begun: all of them, or the members of one
+ * batch.
+ */
 static void
 cancel_waiting(TqCall *call, TqFlow *flow, int place)
 {
@@ -416,7 +451,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			queue = tq_queue_by_id(task.f.queue_id);
 			move.to = TQ_STATE_CANCELLED;
 			move.reason = TQ_REASON_DEPENDENCY_FAILED;
-			move.wanted = "cancelled";
+			move.wanted = "cancel";
 			if (queue == NULL || tq_state_enter(call, queue, &task, &move))
 				break;
 		}
@@ -424,9 +459,8 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 }
 
 /*
- * In the order of their ids.  Each failure looks for them again, so those that
- * are gone should be passed once only: a scan of the index marks what it finds
- * dead there, which one by a bitmap does not do.
+ * Task ids of the steps that have not begun, sorted.  An index scan marks the
+ * entries of dead rows, so that later scans skip them; a bitmap scan does not.
  */
 static int64 *
 not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
@@ -470,12 +504,18 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 	return ids;
 }
 
+/*
+ * Was the step never claimed, or does it wait for its parents again?  A step
+ * that was claimed and is blocked only by its key is live.
+ */
 static bool
 has_not_begun(const TqTask *task, int place)
 {
 	int32 step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	bool  waits = task->f.state == TQ_STATE_BLOCKED &&
+				 (task->f.flags & TQ_FLAG_IN_LINE) == 0;
 
 	return task->f.state != TQ_STATE_RUNNING &&
-		   (task->f.state == TQ_STATE_BLOCKED || task->f.token == 0) &&
+		   (waits || task->f.token == 0) &&
 		   (place < 0 || TQ_STEP_INDEX(step_id) == place);
 }

@@ -1,6 +1,6 @@
 /*
  * instance_end.h
- *		What state an instance is in.
+ *		Decides when an instance ends.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -11,23 +11,26 @@
 #include "flow/instance/flow_types.h"
 #include "store/table.h"
 
-/* Does another step go on? */
+/* Is another step live? */
 typedef enum TqGoing
 {
 	TQ_GOING_NOT,
 	TQ_GOING_ON,
-	TQ_GOING_UNKNOWN /* that is for another transaction to say */
+	TQ_GOING_UNKNOWN /* depends on another transaction */
 } TqGoing;
 
 extern TqGoing tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
 								   TransactionId *other);
 extern bool    tq_instance_end_if_done(TqFlow *flow);
-extern bool    tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges);
+extern bool    tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges,
+										  int32 near);
 extern TqGoing tq_instance_end_is_live(TqCall *call, TqFlow *flow,
 									   TqEdges *edges, int32 near,
 									   TransactionId *other);
 extern void    tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow,
-											  const Bitmapset *batches);
+											  TqEdges         *edges,
+											  const Bitmapset *batches,
+											  bool             once);
 extern void    tq_instance_end_in_error(TqFlow *flow);
 
 #endif /* TQ_INSTANCE_END_H */

@@ -1,29 +1,30 @@
 /*
  * instance_lock.c
- *		Who may change an instance at the same moment.
+ *		Instance locks: which calls may change an instance concurrently.
  *
  * Each call that moves steps of an instance locks the instance before it locks
- * a key or a row for that, and holds the lock to the end of the transaction.
- * Ends of steps take it in share mode.  Calls whose work others must not see
- * halfway take it exclusively: repairs, cancels and signals; and, where a
- * failure holds up other steps (tq_step_rule_stops), failures and choices.  So
- * of two calls of which one is exclusive, one has nothing yet that the other
- * could wait for; and ends look at edges, rows and signals that only other
- * ends are changing.
+ * a key or a row for that, and holds the lock until the end of the
+ * transaction.  Calls that end steps take the lock in share mode.  Calls whose
+ * work must not be seen halfway take it exclusively: repairs, cancels and
+ * signals and, if a failure holds up other steps (tq_step_rule_stops),
+ * failures and choices.  So if one of two calls needs an exclusive lock, one
+ * of them still holds nothing that the other could wait for; and the edges,
+ * rows and signals that a call reads when it ends a step are changed only by
+ * other calls that end steps.
  *
- * The end of an instance ends a step of the instance around it, so that is
+ * The end of an instance ends a step of the outer instance, so that one is
  * locked as well.  A call takes all of its locks in the order of the
- * instances' numbers, in which outer ones come first.
+ * instances' ids, which puts outer instances first.
  *
- * A call that has waited looks again: it may need an exclusive lock by now.
- * Two calls that both ask for a stronger lock than they hold would wait for
- * each other: so a call releases the locks that it has taken, and takes all of
- * them again.
+ * After a wait a call checks again what it needs, because it may need an
+ * exclusive lock now.  If two calls asked for a stronger lock than they hold,
+ * they would wait for each other; so a call first releases the locks that it
+ * has taken, and takes all of them again.
  *
  * The lock table has a fixed size.  A transaction that ends steps of very many
- * instances shares one lock, that of all instances, instead of those of the
- * rest.  A call that takes the lock of an instance exclusively locks that of
- * all instances before, to exclude such transactions.
+ * instances takes one lock in share mode, that of all instances, in place of
+ * further locks.  A call that locks an instance exclusively first locks all
+ * instances, to exclude such transactions.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -55,13 +56,13 @@
 #include "store/row.h"
 #include "store/snapshot.h"
 
-/* A transaction takes so many locks in share mode. */
+/* Maximal number of instance locks that a transaction takes in share mode. */
 #define MAX_SHARED 100
 
-/* The number of no instance: that of all. */
+/* Stands for all instances; no instance has this id. */
 #define ALL_INSTANCES 0
 
-/* Part of taskq.template in tags of locks; 0 are the templates. */
+/* Part of taskq.template in lock tags; 0 stands for the templates. */
 #define OF_IDENTITY 1
 
 typedef struct WantedLock
@@ -70,7 +71,7 @@ typedef struct WantedLock
 	bool  alone;
 } WantedLock;
 
-/* What a call has locked. */
+/* A lock that a call holds. */
 typedef struct Lock
 {
 	int64    workflow_id;
@@ -94,8 +95,8 @@ typedef struct WantedLocks
 	bool        waited;
 
 	TqKeyPreview ahead;
-	List        *children; /* tasks that wait for instances, to be cancelled */
-	List *identities;      /* hashes, of instances that may have them again */
+	List        *children;   /* tasks with child instances to be cancelled */
+	List        *identities; /* hashes, of identities to be taken again */
 } WantedLocks;
 
 static TqStmt stmt_around = {
@@ -103,7 +104,7 @@ static TqStmt stmt_around = {
 	{INT8OID},
 	.generic = true};
 
-/* What the transaction has locked in share mode. */
+/* Locks that the transaction has taken in share mode. */
 static TransactionId shared_by = InvalidTransactionId;
 static int           shared_count = 0;
 
@@ -139,8 +140,8 @@ static int  compare_ids(const void *a, const void *b);
 static int  compare(const void *a, const void *b);
 
 /*
- * For a move of a step (or of none: NULL) of an instance.  True: somebody had
- * to be waited for, and what was read before may not be so any more.
+ * Lock an instance for a move of a step, or of none (NULL).  Returns true if
+ * the call had to wait, so that what it has read may have changed.
  */
 bool
 tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
@@ -155,9 +156,9 @@ tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
 }
 
 /*
- * The same for a list of tasks, before any of them is moved: those of them
- * that are steps, on whose queues current_user has the right (0: nobody asks)
- * and that are held under their tokens, if there are tokens.
+ * The same for a list of tasks, before any of them is moved.  It applies to
+ * tasks that are steps, on whose queues current_user has the right (0: not
+ * checked), and that are held under their tokens, if there are tokens.
  */
 void
 tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
@@ -173,7 +174,7 @@ tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
 	do
 	{
 		memset(&wanted, 0, sizeof(wanted));
-		/* what others have claimed since must not be passed over */
+		/* a new snapshot must see what others have claimed since */
 		tq_snapshot_renew();
 		add_list(call, &wanted, ids, tokens, kinds, count, right);
 		take_all(call, &wanted);
@@ -211,7 +212,7 @@ add_list(TqCall *call, WantedLocks *wanted, const int64 *ids,
 			(right == 0 || (tq_role_rights(queue) & right) != 0) &&
 			(step = tq_flow_step_of(&task, &flow)) != NULL)
 		{
-			/* also one whose choice is refused */
+			/* also a step whose choice is refused */
 			if (kind == TQ_FLOW_LOCK_END && tq_step_chooses(step->type))
 				kind = TQ_FLOW_LOCK_FAILURE;
 			MemoryContextSwitchTo(caller);
@@ -224,7 +225,7 @@ add_list(TqCall *call, WantedLocks *wanted, const int64 *ids,
 	MemoryContextDelete(one);
 }
 
-/* An inner instance, after the outer one was locked. */
+/* Lock an inner instance, after the outer one. */
 void
 tq_instance_lock_exclusive(int64 workflow_id)
 {
@@ -234,11 +235,11 @@ tq_instance_lock_exclusive(int64 workflow_id)
 	(void) lock(&wanted, workflow_id, ExclusiveLock);
 }
 
-/* Has anybody started a workflow?  Otherwise nothing is a step. */
+/* Has a workflow ever been started?  If not, no task is a step. */
 static bool
 is_any(void)
 {
-	static uint64 any_in = 0; /* the extension in which there was one */
+	static uint64 any_in = 0; /* extension in which one was started */
 	Relation      rel;
 	bool          any;
 
@@ -252,7 +253,7 @@ is_any(void)
 	return any;
 }
 
-/* That of the instance, and of those around it. */
+/* Add the locks of the instance and of its outer instances. */
 static void
 add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
 		  const TqStep *step, TqInstanceLockKind kind)
@@ -272,7 +273,7 @@ add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
 	{
 		TqFlow outer;
 
-		/* it may be the last that goes on there, and the end is none well */
+		/* its step may be the last live one there, and fail */
 		if (kind == TQ_FLOW_LOCK_END && has_failed(workflow_id))
 		{
 			kind = TQ_FLOW_LOCK_FAILURE;
@@ -284,7 +285,7 @@ add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
 		alone = kind == TQ_FLOW_LOCK_REPAIR;
 		if (ends && tq_flow_read(workflow_id, &outer))
 		{
-			/* it may fail by that, or the engine choose */
+			/* the outer instance may fail, or the engine may choose */
 			alone = alone || (tq_step_rule_stops(&outer) &&
 							  (kind != TQ_FLOW_LOCK_END ||
 							   goes_far(outer.template, NULL)));
@@ -298,7 +299,7 @@ add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
 	}
 }
 
-/* Must others not see it halfway? */
+/* Does the move need an exclusive lock? */
 static bool
 is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind)
 {
@@ -307,7 +308,10 @@ is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind)
 		case TQ_FLOW_LOCK_END:
 			return tq_step_rule_stops(flow) && goes_far(flow->template, step);
 		case TQ_FLOW_LOCK_FAILURE:
-			/* who cancels one that waits for an instance cancels that */
+			/*
+			 * cancelling a step that waits for an instance cancels that
+			 * instance
+			 */
 			return tq_step_rule_stops(flow) ||
 				   step->type == TQ_STEP_WORKFLOW ||
 				   tq_step_rule_ends_batch(flow->template, step);
@@ -319,8 +323,9 @@ is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind)
 }
 
 /*
- * By its end, or by that of any step (NULL), the engine may choose, or may
- * have begun something when it waits for another end of the instance.
+ * Does the end of the step, or of any step (NULL), let the engine choose?  Or
+ * may the call have begun something when it waits for another end in the
+ * instance?
  */
 static bool
 goes_far(const TqTemplate *template, const TqStep *step)
@@ -341,7 +346,7 @@ goes_far(const TqTemplate *template, const TqStep *step)
 	return any;
 }
 
-/* Does a child of it wait for other steps, or other members, as well? */
+/* Does a child of the step also wait for other steps or members? */
 static bool
 any_join(const TqTemplate *template, const TqStep *step)
 {
@@ -356,7 +361,7 @@ any_join(const TqTemplate *template, const TqStep *step)
 	return false;
 }
 
-/* Can the instance end by that, if nothing has failed before? */
+/* Can the instance end by this move if no step has failed before? */
 static bool
 may_end(const TqTemplate *template, const TqStep *step,
 		TqInstanceLockKind kind)
@@ -374,7 +379,10 @@ may_end(const TqTemplate *template, const TqStep *step,
 	return any;
 }
 
-/* Has a step, and not been repaired?  Also one that is not committed. */
+/*
+ * Has a step failed that has not been repaired?  Includes uncommitted
+ * failures.
+ */
 static bool
 has_failed(int64 workflow_id)
 {
@@ -388,7 +396,7 @@ has_failed(int64 workflow_id)
 	return left != TQ_LEFT_NONE;
 }
 
-/* The instance in which one waits for this one; 0: none. */
+/* The instance with the step that waits for this one; 0: there is none. */
 static int64
 around(int64 workflow_id)
 {
@@ -397,7 +405,10 @@ around(int64 workflow_id)
 	return tq_spi_find_id(&stmt_around, &arg);
 }
 
-/* One that has failed, or is about to: it goes on again, as what it was. */
+/*
+ * Add the identity of an instance that has failed, or may fail before this
+ * call revives it.
+ */
 static void
 add_identity(WantedLocks *wanted, const TqFlow *flow)
 {
@@ -408,7 +419,7 @@ add_identity(WantedLocks *wanted, const TqFlow *flow)
 
 	if (flow->state != TQ_FLOW_ERROR && flow->state != TQ_FLOW_LIVE)
 		return;
-	/* it may be as large as an input, and the list long */
+	/* identities may be as large as an input, and there may be many of them */
 	one = AllocSetContextCreate(CurrentMemoryContext, "taskq identity",
 								ALLOCSET_SMALL_SIZES);
 	mine = MemoryContextSwitchTo(one);
@@ -465,16 +476,16 @@ take_all(TqCall *call, WantedLocks *wanted)
 	list_sort(wanted->identities, list_int_cmp);
 	foreach (cell, wanted->identities)
 		lock_identity(wanted, (uint32) lfirst_int(cell));
-	/* the move is made, and relies on them */
+	/* the move is being made, and relies on the locks */
 	if (!wanted->waited && steps->held != NULL)
 		steps->held->count = 0;
 }
 
-/* How to lock all instances; *too_many: instead of single ones. */
+/* The lock mode for all instances. *too_many: it replaces single locks. */
 static LOCKMODE
 of_all(const WantedLocks *wanted, bool *too_many)
 {
-	/* it has a number when it has locked one and moved something */
+	/* a transaction that has taken a lock and moved a step has an xid */
 	if (!TransactionIdIsValid(shared_by) ||
 		shared_by != GetTopTransactionIdIfAny())
 		shared_count = 0;
@@ -485,7 +496,9 @@ of_all(const WantedLocks *wanted, bool *too_many)
 	return wanted->any_alone ? RowExclusiveLock : NoLock;
 }
 
-/* To the end of the transaction, or until the call gives it back. */
+/*
+ * Take a lock until the end of the transaction, or until the call releases it.
+ */
 static void
 take_one(TqCall *call, WantedLocks *wanted, int64 workflow_id, LOCKMODE mode)
 {
@@ -502,7 +515,7 @@ take_one(TqCall *call, WantedLocks *wanted, int64 workflow_id, LOCKMODE mode)
 	held->all[held->count++].mode = mode;
 }
 
-/* Is any of what is held to be locked in another way now? */
+/* Does a lock that is held need another mode now? */
 static bool
 asks_for_more(const TqHeldLocks *held, const WantedLocks *wanted)
 {
@@ -544,7 +557,7 @@ release_all(TqHeldLocks *held)
 	}
 }
 
-/* Each instance once, alone if anything needs that. */
+/* Keep one entry for each instance, the exclusive one if there is any. */
 static void
 merge(WantedLocks *wanted)
 {
@@ -564,7 +577,10 @@ merge(WantedLocks *wanted)
 	wanted->count = kept;
 }
 
-/* To the end of the transaction; false: it had it already. */
+/*
+ * Lock until the end of the transaction.  Returns false if the transaction
+ * already had the lock.
+ */
 static bool
 lock(WantedLocks *wanted, int64 workflow_id, LOCKMODE mode)
 {
@@ -581,7 +597,10 @@ set_tag(LOCKTAG *tag, int64 workflow_id)
 					   (uint32) workflow_id, (uint16) (workflow_id >> 32));
 }
 
-/* Against others that repair: of two lists each may bring back several. */
+/*
+ * Exclude other repairs: two calls with lists may each revive several
+ * instances.
+ */
 static void
 lock_identity(WantedLocks *wanted, uint32 hash)
 {
@@ -617,7 +636,7 @@ compare_ids(const void *a, const void *b)
 											 : 0;
 }
 
-/* Of one instance the exclusive lock first. */
+/* For the same instance the exclusive lock comes first. */
 static int
 compare(const void *a, const void *b)
 {

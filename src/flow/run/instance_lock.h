@@ -1,6 +1,6 @@
 /*
  * instance_lock.h
- *		Who may change an instance at the same moment.
+ *		Instance locks: which calls may change an instance concurrently.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,12 +1,13 @@
 /*
  * key_preview.c
- *		What may follow from the move of a step, as far as its template tells.
+ *		Notes in advance the keys that a move of a step may need.
  *
- * Whoever waits for a key later may have what others wait for.  So the keys of
- * all that may begin, or be cancelled, by a move are noted when its instance
- * is locked (instance_lock.c), and locked with its own, in one order: also
- * those of instances that begin inside, and that are cancelled with what waits
- * for them.
+ * A transaction that waits for a key late may hold what others wait for.  When
+ * an instance is locked (instance_lock.c), the keys of all steps that may
+ * begin or be cancelled because of the move, as far as the template says, are
+ * therefore noted, and locked together with the key of the step, in one order.
+ * This includes instances that start inside, and instances that are cancelled
+ * together with the step that waits for them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -33,17 +34,17 @@ static bool latest_is_known(void);
 static void remember(const TqTemplate *template);
 
 /*
- * Templates that may begin without a version, the last one that was looked
- * for first, and the transaction that has looked.
+ * Templates that child instances without a version may use, the last one found
+ * first, and the transaction that has found them.
  */
 static List              *latest = NIL;
 static LocalTransactionId latest_by = InvalidLocalTransactionId;
-static uint64             latest_in = 0; /* which extension */
+static uint64             latest_in = 0; /* extension to which they belong */
 
 /*
- * The children of a step, by their places, those of children that may end as
- * soon as they begin, and everything below a choice, which makes whatever has
- * its parents.
+ * The steps that may begin when a step ends, by index: its children, the
+ * children of those that may end when they begin, and everything below a
+ * choice, since a choice makes all steps whose parents exist.
  */
 bool *
 tq_key_preview_behind(const TqTemplate *template, const TqStep *step)
@@ -83,14 +84,14 @@ follow(const TqTemplate *template, const TqStep *step, bool *behind)
 	}
 }
 
-/* It may, as soon as it begins. */
+/* May the step end as soon as it begins? */
 bool
 tq_key_preview_ends_at_once(const TqStep *step)
 {
 	return step->when != NULL || step->branch_count > 0 || step->wait != NULL;
 }
 
-/* The keys of what is behind a step, or of all steps (NULL). */
+/* Note the keys of the steps behind a step, or of all steps (NULL). */
 void
 tq_key_preview_note(TqCall *call, TqKeyPreview               *ahead,
 					const TqTemplate *template, const TqStep *step)
@@ -117,7 +118,9 @@ tq_key_preview_note(TqCall *call, TqKeyPreview               *ahead,
 		pfree(behind);
 }
 
-/* Of some steps (NULL: of all) those that are in order by them. */
+/*
+ * Note the keys of some steps (NULL: of all) whose queues are ordered by key.
+ */
 static void
 note_keys(TqCall *call, const TqTemplate *template, const bool *which)
 {
@@ -133,7 +136,7 @@ note_keys(TqCall *call, const TqTemplate *template, const bool *which)
 	}
 }
 
-/* An instance begins, and all of its steps are made. */
+/* Note the keys of an instance that starts: all of its steps are made. */
 static void
 begin(TqCall *call, TqKeyPreview *ahead, const TqWaitDefinition *wait)
 {
@@ -151,14 +154,14 @@ begin(TqCall *call, TqKeyPreview *ahead, const TqWaitDefinition *wait)
 	begin_inside(call, ahead, template);
 }
 
-/* Has this transaction looked, and not dropped the extension since? */
+/* Has this transaction filled the list, for the current extension? */
 static bool
 latest_is_known(void)
 {
 	return latest_by == TQ_MY_LXID && latest_in == tq_catalog_identity();
 }
 
-/* To the end of the transaction, as the latest one of its name. */
+/* Remember the latest version of a name until the end of the transaction. */
 static void
 remember(const TqTemplate *template)
 {
@@ -174,8 +177,8 @@ remember(const TqTemplate *template)
 }
 
 /*
- * The template of an instance that begins inside of another one: the latest
- * one when the keys of its steps were noted, if they were.  NULL: none.
+ * The template of a child instance: the version that was the latest when the
+ * keys of its steps were noted, if they were.  Returns NULL if there is none.
  */
 TqTemplate *
 tq_key_preview_template(const TqWaitDefinition *wait)
@@ -201,7 +204,10 @@ tq_key_preview_template(const TqWaitDefinition *wait)
 	return template;
 }
 
-/* Those that wait for other instances, and may do so at once. */
+/*
+ * Note the keys for steps that wait for other instances and may begin to do so
+ * immediately.
+ */
 static void
 begin_inside(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template)
 {
@@ -228,7 +234,9 @@ begin_inside(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template)
 	pfree(at_once);
 }
 
-/* An instance is started: its own keys, and those of what begins inside. */
+/*
+ * An instance is started: note its own keys, and those of its child instances.
+ */
 void
 tq_key_preview_note_start(TqCall *call, const TqTemplate *template)
 {
@@ -240,7 +248,7 @@ tq_key_preview_note_start(TqCall *call, const TqTemplate *template)
 	begin_inside(call, &ahead, template);
 }
 
-/* The instance that a step waits for begins. */
+/* A step starts its child instance. */
 void
 tq_key_preview_note_inside(TqCall *call, const TqStep *step)
 {
@@ -271,7 +279,7 @@ tq_key_preview_note_cancel(TqCall *call, const TqFlow *flow)
 	pfree(made);
 }
 
-/* A step is, and with it the instance that it waits for. */
+/* A step is cancelled, and with it the instance that it waits for. */
 void
 tq_key_preview_note_child(TqCall *call, int64 task_id)
 {

@@ -1,6 +1,6 @@
 /*
  * key_preview.h
- *		What may follow from the move of a step.
+ *		Notes in advance the keys that a move of a step may need.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -14,7 +14,7 @@
 typedef struct TqKeyPreview
 {
 	List *all;
-	List *begun; /* that begin inside of another one */
+	List *begun; /* that start inside of another instance */
 } TqKeyPreview;
 
 extern bool *tq_key_preview_behind(const TqTemplate *template,

@@ -1,9 +1,8 @@
 /*
  * move_queue.c
- *		What is still to be seen to when steps have moved: the moves, and the
- *		steps that have to be looked at for them.
+ *		The queue of steps that have moved, and of the children to be checked.
  *
- * Both may be many in one call, so that none is looked for by passing over
+ * Both may be many in one call, so that finding one must not require a scan of
  * all others.
  *
  * Copyright (c) 2026, the taskq developers
@@ -14,7 +13,7 @@
 #include "engine/call.h"
 #include "flow/run/move_queue.h"
 
-/* How many moves this session was told of. */
+/* Number of moves noted in this session. */
 static uint64 moves_noted = 0;
 
 static int compare_moves(const pairingheap_node *a, const pairingheap_node *b,
@@ -22,14 +21,14 @@ static int compare_moves(const pairingheap_node *a, const pairingheap_node *b,
 static int compare_looks(const void *a, const void *b);
 static int compare_tasks(const void *a, const void *b);
 
-/* None yet. */
+/* Create an empty queue. */
 pairingheap *
 tq_move_queue_new(void)
 {
 	return pairingheap_allocate(compare_moves, NULL);
 }
 
-/* Of the next move. */
+/* The number for the next move. */
 static uint64
 next_number(void)
 {
@@ -37,8 +36,8 @@ next_number(void)
 }
 
 /*
- * By instances, those inside before those around, which have the smaller
- * numbers; each in the order in which they were told.
+ * By instance, inner ones, which have the larger ids, before outer ones; the
+ * moves of one instance in the order in which they were noted.
  */
 static int
 compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
@@ -51,7 +50,7 @@ compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return x->number < y->number ? 1 : -1;
 }
 
-/* The first move that has not been seen to; NULL: none. */
+/* The first move that was not processed; NULL: there is none. */
 TqMoved *
 tq_move_queue_next(TqCall *call, pairingheap *moves)
 {
@@ -67,7 +66,7 @@ tq_move_queue_next(TqCall *call, pairingheap *moves)
 									   pairingheap_first(moves));
 }
 
-/* Not that one. */
+/* Remove the check of one child. */
 void
 tq_move_queue_drop_look(TqChildLooks *looks, int32 child)
 {
@@ -81,7 +80,7 @@ tq_move_queue_drop_look(TqChildLooks *looks, int32 child)
 	looks->count = kept;
 }
 
-/* The same child may come again: see tq_move_queue_sort_looks. */
+/* A child may be added twice; see tq_move_queue_sort_looks. */
 void
 tq_move_queue_add_look(TqChildLooks *looks, int32 child, int32 near)
 {
@@ -97,7 +96,7 @@ tq_move_queue_add_look(TqChildLooks *looks, int32 child, int32 near)
 	last->task_id = 0;
 }
 
-/* Each child once, the end of the instance last. */
+/* Sort and remove duplicates; the end of the instance comes last. */
 void
 tq_move_queue_sort_looks(TqChildLooks *looks)
 {
@@ -114,7 +113,7 @@ tq_move_queue_sort_looks(TqChildLooks *looks)
 	looks->count = kept;
 }
 
-/* In the order of their tasks. */
+/* Sort by task id. */
 void
 tq_move_queue_sort_tasks(TqChildLooks *looks)
 {
@@ -142,7 +141,7 @@ compare_tasks(const void *a, const void *b)
 	return x < y ? -1 : 1;
 }
 
-/* A step has moved, and something may follow when the call ends. */
+/* Note that a step has moved, for the end of the call. */
 void
 tq_move_queue_note(TqCall *call, int64 workflow_id, int64 task_id,
 				   int32 step_id, TqState from, TqState to, bool revived)

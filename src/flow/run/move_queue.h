@@ -1,6 +1,6 @@
 /*
  * move_queue.h
- *		What is still to be seen to when steps have moved.
+ *		The queue of steps that have moved, and of the children to be checked.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,18 +13,18 @@
 /* A move of a step, noted by state_hook.c. */
 typedef struct TqMoved
 {
-	pairingheap_node node;   /* in what is to be seen to */
-	uint64           number; /* in the order in which they were told */
+	pairingheap_node node;   /* in the queue */
+	uint64           number; /* in the order in which they were noted */
 
 	int64   workflow_id;
 	int64   task_id;
 	int32   step_id;
 	TqState from;
 	TqState to;
-	bool    revived; /* the instance had ended */
+	bool    revived; /* the instance had ended, and is live again */
 } TqMoved;
 
-/* A step that is to be looked at. */
+/* A child that must be checked. */
 typedef struct TqChildLook
 {
 	int32 child;

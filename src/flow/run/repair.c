@@ -1,27 +1,26 @@
 /*
  * repair.c
- *		Steps that have finished, and are to go on: tried again, or finished
- *		by hand.
+ *		Repairs finished steps, by another attempt or by hand.
  *
- * The instance must not have ended well, nor have been cancelled.  One that
- * has failed goes on from there, and has its identity again.  One that a step
- * of another instance has waited for goes on only if that step waits for it
- * again, and not for one that was started in its place.
+ * The instance must not have completed or been cancelled.  A failed instance
+ * continues, and takes its identity again.  If a step of another instance was
+ * waiting for it, it can continue only if that step will wait for it again,
+ * and not if the step has started another instance in its place.
  *
  * A step that has succeeded, or was found irrelevant, or that passes on
- * although it is dead, may be tried again as long as nothing that depends on
- * it has begun: its children wait for it again, and so does the end of the
- * instance.  A child begins when it is
- * claimed, when it starts to wait for what no worker does, or when somebody
- * says that it is done.  A child that has come to an end without having begun,
- * since its condition was not true, one of its paths could not be followed or
- * the engine has decided, waits again, too, and what depends on it.  What a
- * decision or batch has chosen is taken back (undo_choice.c).
+ * although it is dead, may be retried as long as no step that depends on it
+ * has begun.  Its children wait for it again, and so does the end of the
+ * instance.  A child begins when it is claimed, when it starts to wait for a
+ * signal, a timer or another workflow, or when it is resolved.  A child may
+ * have ended without having begun: its condition was not true, one of its
+ * paths could not be evaluated, or the engine has decided.  Such a child waits
+ * again, too, and so do the steps that depend on it.  The choice of a decision
+ * or batch is undone (undo_choice.c).
  *
- * A repair has locked the instance exclusively (instance_lock.c): no step of
- * it ends meanwhile, so that nobody relies on edges that come back being
- * gone.  But steps are claimed: the rows of children are changed, or locked,
- * before edges are added.
+ * A repair has locked the instance exclusively (instance_lock.c).  No step of
+ * it ends in the meantime, so no transaction relies on deleted edges that this
+ * one adds again.  However, steps can be claimed, so the rows of children are
+ * changed or locked before edges are added.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -51,16 +50,19 @@
 
 #define CHILD_HAS_BEGUN "A step that depends on it has begun."
 
-/* A step whose children wait again, with others that have to for that. */
+/*
+ * A step whose children wait again, and the other steps that must wait because
+ * of that.
+ */
 typedef struct Return
 {
 	TqCall       *call;
 	TqFlow       *flow;
-	const TqTask *task; /* that is to be tried again */
+	const TqTask *task; /* the step to be retried */
 	const TqMove *move;
 	int           count;
 	int           room;
-	int32        *parents; /* whose edges come back */
+	int32        *parents; /* steps whose edges are added again */
 	TqUndo        unmaking;
 } Return;
 
@@ -71,7 +73,7 @@ static TqStmt stmt_row = {
 	"  WHERE workflow_id = $1 AND step_id = $2",
 	{INT8OID, INT4OID}};
 
-/* A child that has ended well is not that of the next try. */
+/* A completed child instance does not count for the next attempt. */
 static TqStmt stmt_leave_child = {
 	"UPDATE taskq.workflow SET parent_task_id = NULL"
 	" WHERE parent_task_id = $1"
@@ -100,7 +102,7 @@ static bool has_begun(const TqStep *step, const TqTask *task);
 static void refuse(const TqTask *task, const TqMove *move, const char *hint)
 	pg_attribute_noreturn();
 
-/* A step that has finished is about to be moved. */
+/* Called before a finished step is moved. */
 void
 tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 {
@@ -117,10 +119,10 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 	if (step == NULL)
 		return;
 	tq_compensation_check(&flow, task, move);
-	/* its instance does not go back to its steps */
+	/* a move of a compensation does not affect the steps */
 	if (TQ_STEP_COMPENSATES(step_id))
 		return;
-	/* a member of a batch that was not waited for is nobody's any more */
+	/* in a completed instance no step waits for a member left by its batch */
 	if (lives || flow.state == TQ_FLOW_DONE || flow.state == TQ_FLOW_RESOLVED)
 		check_instance(&flow, task, move);
 	while (flow.state == TQ_FLOW_ERROR)
@@ -138,9 +140,9 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 }
 
 /*
- * A step that has been waiting for others, which have not all ended, is about
- * to be moved: it is put aside, or done by hand.  An instance that has failed
- * goes on, or it is decided once more whether it has ended.
+ * Called before a step is suspended or resolved while it waits for parents
+ * that have not all ended.  A failed instance becomes live again, or it is
+ * decided again whether it has ended.
  */
 void
 tq_repair_waiting(const TqTask *task, const TqMove *move, TqMoveAnswer *answer)
@@ -156,8 +158,8 @@ tq_repair_waiting(const TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 }
 
 /*
- * The instance of a step, which stays if it has ended; TQ002: it is gone, or
- * is being removed, and so is the step.
+ * Read the instance of a step, and keep it if it has ended.  Raises TQ002 if
+ * it does not exist or is being removed, because then so is the step.
  */
 static void
 read_instance(const TqTask *task, TqFlow *flow)
@@ -169,7 +171,7 @@ read_instance(const TqTask *task, TqFlow *flow)
 		tq_error_no_such_task(task->f.task_id);
 }
 
-/* TQ005 for a step of an instance that has ended well, or was cancelled. */
+/* Raise TQ005 if the instance has completed or was cancelled. */
 static void
 check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
 {
@@ -178,7 +180,7 @@ check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
 									move->wanted);
 }
 
-/* False: it was no failed one any more. */
+/* Returns false if the instance has not failed. */
 static bool
 revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 {
@@ -187,8 +189,9 @@ revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 }
 
 /*
- * TQ005 when nobody would wait for it.  What is around has failed by it, or is
- * decided once more; all of them are locked exclusively.
+ * Raise TQ005 if no step would wait for the instance.  Outer instances have
+ * failed because of it, or are decided again; all of them are locked
+ * exclusively.
  */
 static void
 check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
@@ -202,13 +205,13 @@ check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
 		if (!is_waited_for(&inner, &outer))
 			refuse(task, move,
 				   psprintf("The step that workflow " INT64_FORMAT
-							" was started for does not wait for it any more.",
+							" was started for no longer waits for it.",
 							inner.workflow_id));
 		inner = outer;
 	}
 }
 
-/* Will the step that it was started for wait for it again? */
+/* Will the step for which the instance was started wait for it again? */
 static bool
 is_waited_for(const TqFlow *flow, TqFlow *outer)
 {
@@ -227,11 +230,10 @@ is_waited_for(const TqFlow *flow, TqFlow *outer)
 }
 
 /*
- * The result of an end that does not count any more is gone, also if the next
- * one brings none.  What nobody has claimed has not begun: it begins as if its
- * last parent had just ended, though its condition is not asked when that has
- * been judged.  What has waited for a signal, or a workflow, waits for another
- * one.
+ * Remove the result of the previous end, even if the next end has none.  A
+ * step that was never claimed has not begun: it begins as if its last parent
+ * had just ended, but its condition is not evaluated again.  A step that has
+ * waited for a signal or a workflow waits for another one.
  */
 static void
 begin_again(const TqStep *step, TqTask *task, const TqMove *move,
@@ -262,7 +264,10 @@ begin_again(const TqStep *step, TqTask *task, const TqMove *move,
 		tq_spi_execute(&stmt_leave_child, &arg, NULL, SPI_OK_UPDATE);
 }
 
-/* What depends on the step waits for it again; TQ005 when that has begun. */
+/*
+ * Make the steps that depend on the step wait for it again.  Raises TQ005 if
+ * one of them has begun.
+ */
 static void
 return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 				const TqMove *move)
@@ -278,8 +283,9 @@ return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 }
 
 /*
- * Rows of all children, which may be parents of more: those of some parents,
- * after the choices of these have been taken back, then those of the next.
+ * Send back the children of the parents collected so far.  These may add more
+ * parents, which are handled in the next round, after the choices of this
+ * round's parents have been undone.
  */
 static void
 walk(Return *r)
@@ -337,7 +343,7 @@ send_back_children(Return *r, int place)
 	}
 }
 
-/* Of those that are still there, and to them, in one statement. */
+/* Add the edges of, and to, the steps that still exist, with one statement. */
 static void
 add_edges(const Return *r)
 {
@@ -368,7 +374,7 @@ add_parent(Return *r, int32 step_id)
 	r->unmaking.again[TQ_STEP_INDEX(step_id)] = true;
 }
 
-/* A child waits again, if it is there. */
+/* Make a child wait again, if it exists. */
 static void
 send_back(Return *r, int32 child)
 {
@@ -395,7 +401,7 @@ send_back(Return *r, int32 child)
 	} while (true);
 }
 
-/* False when the row has changed since it was read. */
+/* Returns false if the row has changed since it was read. */
 static bool
 send_back_row(Return *r, int32 child, TqTask *task)
 {
@@ -427,7 +433,7 @@ send_back_row(Return *r, int32 child, TqTask *task)
 	}
 	tq_large_drop(task, TQ_COL_RESULT);
 	move.to = TQ_STATE_BLOCKED;
-	move.wanted = "sent back";
+	move.wanted = "send back";
 	move.flow.sent_back = true;
 	if (!tq_state_enter(r->call, queue, task, &move))
 		return false;
@@ -444,7 +450,7 @@ has_begun(const TqStep *step, const TqTask *task)
 		task->f.token != 0, (task->f.flags & TQ_FLAG_WAITED) != 0);
 }
 
-/* TQ005 */
+/* Raise TQ005. */
 static void
 refuse(const TqTask *task, const TqMove *move, const char *hint)
 {
@@ -452,8 +458,8 @@ refuse(const TqTask *task, const TqMove *move, const char *hint)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-			 errmsg("task " INT64_FORMAT " is %s and cannot be %s",
-					task->f.task_id, state, move->wanted),
+			 errmsg("cannot %s task " INT64_FORMAT " because it is %s",
+					move->wanted, task->f.task_id, state),
 			 errdetail("{\"task_id\": " INT64_FORMAT ", \"state\": \"%s\"}",
 					   task->f.task_id, state),
 			 errhint("%s", hint)));

@@ -1,7 +1,6 @@
 /*
  * repair.h
- *		Steps that have finished, and are to go on: tried again, or finished
- *		by hand.
+ *		Repairs finished steps, by another attempt or by hand.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,13 +1,13 @@
 /*
  * signal.c
- *		taskq_signal: what steps of the types signal and approval wait for.
+ *		taskq_signal: signals for steps of the types signal and approval.
  *
- * A signal is kept as a row for each step of its name, which says that it has
- * come: a step that is reached later finds it, and of two signals the first
- * one counts.  A step that is tried again waits for another signal, and loses
- * only its own row, since others may not have been reached yet.  Who signals
- * has the instance's lock alone, who reaches a step that waits for a signal
- * shares it, so that one of the two sees the other.
+ * A signal is stored as one row for each step of its name.  A step that is
+ * reached later finds its row, and of two signals the first one counts.  A
+ * step that is retried waits for another signal; only its own row is deleted,
+ * since other steps may not have been reached yet.  A call that signals locks
+ * the instance exclusively, and a call that reaches a waiting step locks it in
+ * share mode, so that one of the two sees the other.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -56,7 +56,7 @@ static TqStmt stmt_sender = {
 	"SELECT sent_by FROM taskq.signal WHERE workflow_id = $1 AND step_id = $2",
 	{INT8OID, INT4OID}};
 
-/* Of a step that is made once, and is there; no rows: it is not. */
+/* A step that can be made once.  Returns no rows if it does not exist. */
 static TqStmt stmt_step = {
 	"SELECT task_id, state::integer, reason::integer, suspended_at"
 	"  FROM taskq.task WHERE workflow_id = $1 AND step_id = $2"
@@ -65,10 +65,10 @@ static TqStmt stmt_step = {
 	"  FROM taskq.archive_keep WHERE workflow_id = $1 AND step_id = $2",
 	{INT8OID, INT4OID}};
 
-/* A step as it is now, whatever the snapshot. */
+/* The current state of a step, regardless of the snapshot. */
 typedef struct Now
 {
-	int64       task_id; /* 0: it is not there */
+	int64       task_id; /* 0: does not exist */
 	TqState     state;
 	TqReason    reason;
 	bool        waits;
@@ -102,7 +102,10 @@ static bool tell_step(TqCall *call, const TqFlow *flow, int place,
 					  Jsonb *payload);
 static void has_ended(const TqFlow *flow) pg_attribute_noreturn();
 
-/* True: it is the first of its name, and a step waits for it, or will. */
+/*
+ * Returns true if the signal is the first one of its name for a step that
+ * waits for it, or will wait.
+ */
 Datum
 taskq_signal(PG_FUNCTION_ARGS)
 {
@@ -134,7 +137,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	if (flow.state != TQ_FLOW_LIVE)
 		has_ended(&flow);
 	find_waiting(&flow, &steps, &wait, &asked);
-	/* who may not is told so, also when none does any more */
+	/* check the right even if no step can use the signal */
 	if (asked.count == 0)
 		asked = steps;
 	for (int i = 0; i < asked.count; i++)
@@ -144,7 +147,7 @@ taskq_signal(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(first);
 }
 
-/* False: all that wait have been given one before. */
+/* Returns false if all waiting steps have already been given a signal. */
 static bool
 give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 	 const TqStepList *wait, Jsonb *payload)
@@ -156,7 +159,7 @@ give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 
 	if (given.count == 0)
 		return false;
-	/* for those that may be made, or made anew, later */
+	/* for steps that may be created, or created again, later */
 	others = add_signals(flow, steps, payload);
 	if (tell_steps(call, flow, &given, payload))
 		return true;
@@ -171,7 +174,7 @@ give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 	return false;
 }
 
-/* Those that wait for it. */
+/* The steps that wait for a signal of the name. */
 static TqStepList
 find_steps(const TqFlow *flow, const char *name)
 {
@@ -188,7 +191,10 @@ find_steps(const TqFlow *flow, const char *name)
 	return steps;
 }
 
-/* Who may signal none of them does not wait for the instance's lock. */
+/*
+ * A role that may signal none of the steps must not wait for the instance
+ * lock.
+ */
 static void
 check_right(const TqFlow *flow, const TqStepList *steps)
 {
@@ -213,7 +219,7 @@ require_submit(const TqFlow *flow, int place)
 		tq_role_require_all(TQ_RIGHT_SUBMIT);
 }
 
-/* Its result will be the payload. */
+/* Check that the payload can become the result of the step. */
 static void
 check_step(const TqFlow *flow, int place, Jsonb *payload)
 {
@@ -227,7 +233,7 @@ check_step(const TqFlow *flow, int place, Jsonb *payload)
 		tq_error_too_large("payload", VARSIZE(payload), largest);
 }
 
-/* An approval wants to be told yes or no. */
+/* The payload of an approval must contain "approved". */
 static void
 check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 {
@@ -248,7 +254,7 @@ check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 	}
 }
 
-/* Of an approval that says so: whoever has this role, or later another. */
+/* If an approval names roles, only these may give it. */
 static void
 check_role(const TqFlow *flow, int place)
 {
@@ -300,9 +306,9 @@ look_at(const TqFlow *flow, int place)
 }
 
 /*
- * wait: those that wait, or will, once they are made or reached: not what has
- * ended, nor what a choice has gone past.  asked: also those that may come to
- * wait because of a repair, and would find the signal.
+ * wait: steps that wait or will wait, once they are made or reached; not those
+ * that have ended or were skipped by a choice. asked: also steps that may wait
+ * after a repair, and would then find the signal.
  */
 static void
 find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
@@ -344,7 +350,7 @@ find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
 	}
 }
 
-/* Whoever tries it again makes it wait for another signal (repair.c). */
+/* After a retry these wait for another signal (repair.c). */
 static bool
 is_over(const Now *now)
 {
@@ -354,8 +360,9 @@ is_over(const Now *now)
 }
 
 /*
- * It was skipped by a choice that is not made anew, since a step that follows
- * from that has begun: of the choices that went past it the first one.
+ * Was the step skipped by a choice that cannot be made again, because a step
+ * that follows from it has begun?  If several choices skipped it, the
+ * outermost one counts.
  */
 static bool
 is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
@@ -390,8 +397,9 @@ is_left_out(const TqFlow *flow, const TqStepRow *made, int count, int place)
 }
 
 /*
- * A choice is made anew, and may make steps that could not come when a signal
- * was given: it stays for those that whoever gave it could give it to.
+ * A choice will be made again, and may create steps that could not exist when
+ * a signal was given.  Keep the signal only for steps that its sender may
+ * signal.
  */
 void
 tq_signal_check_again(const TqFlow *flow, const bool *places)
@@ -409,7 +417,7 @@ tq_signal_check_again(const TqFlow *flow, const bool *places)
 	}
 }
 
-/* False: it has not been given. */
+/* Returns false if no signal was given. */
 static bool
 find_sender(const TqFlow *flow, int place, Oid *sender)
 {
@@ -427,7 +435,7 @@ find_sender(const TqFlow *flow, int place, Oid *sender)
 	return found;
 }
 
-/* Not one that is no more. */
+/* A role that no longer exists may not. */
 static bool
 may_give(const TqStep *step, Oid sender)
 {
@@ -446,7 +454,7 @@ may_give(const TqStep *step, Oid sender)
 	return OidIsValid(role) && has_privs_of_role(sender, role);
 }
 
-/* For these steps; those of them that had none before. */
+/* Add a signal for these steps.  Returns the steps that had none before. */
 static TqStepList
 add_signals(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 {
@@ -461,7 +469,7 @@ add_signals(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 	return added;
 }
 
-/* False: there is one. */
+/* Returns false if the step already has a signal. */
 static bool
 add_signal(const TqFlow *flow, int place, Jsonb *payload)
 {
@@ -476,7 +484,7 @@ add_signal(const TqFlow *flow, int place, Jsonb *payload)
 	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) == 1;
 }
 
-/* It is gone, so that the step can wait for another one. */
+/* Delete the signal of a step, so that it can wait for another one. */
 void
 tq_signal_forget(int64 workflow_id, int place)
 {
@@ -485,7 +493,7 @@ tq_signal_forget(int64 workflow_id, int place)
 	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 }
 
-/* Those that have been reached end; false: none has. */
+/* End the steps that are waiting.  Returns false if there are none. */
 static bool
 tell_steps(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 		   Jsonb *payload)
@@ -520,21 +528,21 @@ tell_step(TqCall *call, const TqFlow *flow, int place, Jsonb *payload)
 				tq_error_serialization();
 			continue;
 		}
-		move.wanted = "signalled";
+		move.wanted = "signal";
 		tq_wait_step_end(&flow->template->steps[place], &task, payload, &move);
 		if (tq_state_enter(call, queue, &task, &move))
 			return true;
 	}
 }
 
-/* TQ005 */
+/* Raise TQ005. */
 static void
 has_ended(const TqFlow *flow)
 {
-	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
-					errmsg("workflow " INT64_FORMAT
-						   " has ended and takes no signal any more",
-						   flow->workflow_id),
-					errdetail("{\"workflow_id\": " INT64_FORMAT "}",
-							  flow->workflow_id)));
+	ereport(
+		ERROR,
+		(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+		 errmsg("cannot signal workflow " INT64_FORMAT " because it has ended",
+				flow->workflow_id),
+		 errdetail("{\"workflow_id\": " INT64_FORMAT "}", flow->workflow_id)));
 }

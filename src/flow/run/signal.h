@@ -1,6 +1,6 @@
 /*
  * signal.h
- *		taskq_signal: what steps of the types signal and approval wait for.
+ *		taskq_signal: signals for steps of the types signal and approval.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,16 +1,17 @@
 /*
  * start_workflow.c
- *		taskq_start_workflow: an instance begins.
+ *		taskq_start_workflow: starts an instance.
  *
- * The template is found and locked, the caller's right on each of its queues
- * checked, the input compared with its schema, the keys of its steps locked,
- * the queues made that there are not yet.  The row of the instance is written
- * first: its identity is unique by an index, so that of two that start the
- * same one waits for the other.  Then its steps and their edges are written,
- * each together (step_make.c).
+ * The call finds and locks the template, checks the caller's right on each of
+ * its queues, validates the input against the schema, locks the keys of the
+ * steps, and creates missing queues.  It writes the row of the instance first:
+ * its identity has a unique index, so that of two calls that start the same
+ * one the second waits for the first.  Then it writes all steps, and all
+ * edges, together (step_make.c).
  *
- * An instance that a step of another one waits for begins in the same way, but
- * does not wait for who is at the same identity, or makes a queue (child.c).
+ * An instance that a step of another one waits for is started in the same way,
+ * but without waiting for a transaction that uses the same identity or creates
+ * a queue (child_start.c).
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -60,7 +61,7 @@ enum
 	ARG_ON_CONFLICT
 };
 
-/* What the caller says. */
+/* Arguments of the call. */
 typedef struct Start
 {
 	char       *name;
@@ -116,7 +117,7 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		flow.template->identity == TQ_IDENTITY_KEY)
 		tq_error_required("key");
 	flow.start.started_by = tq_role_intern(GetUserId());
-	/* who has begun nothing yet may wait: for a key, a queue, an identity */
+	/* nothing has begun, so waits for keys, queues and identities are safe */
 	tq_key_preview_note_start(&call, flow.template);
 	tq_key_lock_names(&call, NULL, 0);
 	tq_start_workflow_queues(flow.template, false);
@@ -133,7 +134,10 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 						 "Use on_conflict => 'return' to get its id.");
 }
 
-/* The row of an instance; the id of another one with its identity, else 0. */
+/*
+ * Write the row of an instance.  Returns 0, or the id of another instance with
+ * the same identity.
+ */
 int64
 tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning,
 					  Jsonb *identity)
@@ -150,7 +154,7 @@ tq_start_workflow_row(TqFlow *flow, const TqBeginning *beginning,
 	return holder;
 }
 
-/* Its steps. */
+/* Write the steps of an instance. */
 void
 tq_start_workflow_steps(TqCall *call, TqFlow *flow)
 {
@@ -203,7 +207,7 @@ read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
 						 "Allowed: error, return.");
 }
 
-/* Of each queue that the template names, and that there is. */
+/* Check the right on each existing queue that the template names. */
 static void
 require_queues(const TqTemplate *template)
 {
@@ -220,7 +224,10 @@ require_queues(const TqTemplate *template)
 	pfree(names);
 }
 
-/* Make those that there are not; in one order, since others may be at it. */
+/*
+ * Create the missing queues, in one order, since other transactions may be
+ * creating them.
+ */
 void
 tq_start_workflow_queues(const TqTemplate *template, bool by_extension)
 {
@@ -235,7 +242,7 @@ tq_start_workflow_queues(const TqTemplate *template, bool by_extension)
 	pfree(names);
 }
 
-/* One that there is not; NULL: all are there. */
+/* A queue that does not exist; NULL: all exist. */
 const char *
 tq_start_workflow_missing_queue(const TqTemplate *template)
 {
@@ -253,8 +260,8 @@ tq_start_workflow_missing_queue(const TqTemplate *template)
 }
 
 /*
- * The queues that the template names, or those of steps that are given the
- * input, in order, each once.
+ * The queues that the template names, or only those of steps that get the
+ * input; sorted, without duplicates.
  */
 static char **
 queues_of(const TqTemplate *template, bool given_input, int *count)
@@ -297,7 +304,7 @@ compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* 22023 when the input does not fit its schema, with all that is wrong. */
+/* Raise 22023 with all problems if the input does not match the schema. */
 static void
 check_input(const TqFlow *flow)
 {
@@ -316,9 +323,9 @@ check_input(const TqFlow *flow)
 }
 
 /*
- * A queue says how large a payload may be.  The input is the payload of steps
- * that have no other one; if there are none it may have what a queue allows
- * that nobody has told anything else.
+ * Each queue limits the size of payloads.  The input is the payload of steps
+ * without their own payload; if there are none, the default limit of queues
+ * applies.
  */
 int
 tq_start_workflow_largest_input(const TqTemplate *template)
@@ -340,7 +347,7 @@ tq_start_workflow_largest_input(const TqTemplate *template)
 	return largest > 0 ? largest : tq_queue_defaults()->max_payload;
 }
 
-/* Where the input does not fit its schema; NULL: it does. */
+/* Where does the input not match its schema?  NULL: it matches. */
 char *
 tq_start_workflow_wrong_input(const TqFlow *flow)
 {
@@ -360,7 +367,7 @@ tq_start_workflow_wrong_input(const TqFlow *flow)
 	return words.data;
 }
 
-/* False: an instance has the identity. */
+/* Returns false if another instance has the identity. */
 static bool
 add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 {
@@ -396,7 +403,7 @@ add_row(const TqFlow *flow, const TqBeginning *beginning, Jsonb *identity)
 	return tq_spi_execute(&stmt_add, args, nulls, SPI_OK_INSERT) == 1;
 }
 
-/* An instance begins: those of its steps that have to be judged first. */
+/* Begin those steps of a new instance that need an evaluation first. */
 static void
 begin_steps(TqCall *call, TqFlow *flow, const TqPlan *plan)
 {

@@ -1,6 +1,6 @@
 /*
  * start_workflow.h
- *		taskq_start_workflow: an instance begins.
+ *		taskq_start_workflow: starts an instance.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -10,11 +10,11 @@
 #include "flow/instance/flow_types.h"
 #include "store/table.h"
 
-/* What is said of an instance when it begins, beside what it is. */
+/* Properties of a new instance that TqFlow does not have. */
 typedef struct TqBeginning
 {
-	char *key;                   /* NULL: none */
-	char *parent_correlation_id; /* NULL: none */
+	char *key;                   /* NULL: no key */
+	char *parent_correlation_id; /* NULL: not given */
 	int64 parent_id;             /* instance of parent_task_id */
 } TqBeginning;
 

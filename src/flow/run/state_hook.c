@@ -1,7 +1,7 @@
 /*
  * state_hook.c
- *		Moves of steps: what may not be, what is turned elsewhere, and what
- *		the call has to handle when it ends.
+ *		Hooks of moves of steps: refuses or redirects a move, and queues what
+ *		must be done at the end of the call.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -59,7 +59,7 @@ tq_state_hook_init(void)
 	tq_step_hooks.moved = moved;
 }
 
-/* A step is about to be moved. */
+/* Called before a step is moved. */
 static void
 moving(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 	   TqMoveAnswer *answer)
@@ -97,7 +97,7 @@ moving(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 		cancel_child(call, task);
 }
 
-/* It will not ask any more what becomes of an instance that it waits for. */
+/* Does the step stop waiting for an instance because of a call? */
 static bool
 is_left_by_hand(const TqMoveAnswer *answer)
 {
@@ -107,7 +107,7 @@ is_left_by_hand(const TqMoveAnswer *answer)
 			 answer->reason == TQ_REASON_POISON));
 }
 
-/* It waits for others, and is put aside, done or to begin by hand. */
+/* Does a call suspend, resolve or begin a step that waits for its parents? */
 static bool
 leaves_its_wait(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
@@ -117,7 +117,7 @@ leaves_its_wait(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 			answer->to == TQ_STATE_PENDING);
 }
 
-/* Somebody, and no end of another step, wants it to be claimed. */
+/* Does a call, and not the end of another step, make the step pending? */
 static bool
 may_be_held_back(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 {
@@ -126,8 +126,8 @@ may_be_held_back(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 }
 
 /*
- * Its key will be locked.  It may be asked to stop at that moment, and then it
- * ends, which is seen only when its row is.
+ * Does the move lock a key?  A request to stop may arrive at that moment, so
+ * that the step ends instead; that is noticed only when its row is read again.
  */
 static bool
 goes_back_with_key(const TqQueue *queue, const TqTask *task,
@@ -137,7 +137,7 @@ goes_back_with_key(const TqQueue *queue, const TqTask *task,
 		   !task->isnull[TQ_COL_KEY] && tq_key_is_ordered(queue);
 }
 
-/* False: that had to be waited for, and the step has to be read again. */
+/* Returns false if the lock required a wait: the step must be read again. */
 static bool
 lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 			  const TqStep *step, const TqTask *task, const TqMove *move,
@@ -156,7 +156,10 @@ lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 		return false;
 	if (is_left_by_hand(answer) && step->type == TQ_STEP_WORKFLOW)
 		tq_key_preview_note_child(call, task->f.task_id);
-	/* its own with them; who waits for nobody comes to them later */
+	/*
+	 * lock the step's own key together with these; a call that must not wait
+	 * locks them later
+	 */
 	if (call->keys != NULL && call->keys->ahead != NIL)
 	{
 		if (!move->no_wait)
@@ -166,7 +169,7 @@ lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 	return true;
 }
 
-/* Before its key and its row are locked. */
+/* Called before key and row of the step are locked. */
 static void
 returning(TqCall *call, const TqTask *task)
 {
@@ -181,7 +184,7 @@ returning(TqCall *call, const TqTask *task)
 		tq_key_preview_note_child(call, task->f.task_id);
 }
 
-/* From now on, until other ones are. */
+/* Lock the instances of a list; they stay locked until the next list. */
 static void
 moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 		   const TqInstanceLockKind *kinds, int count, int right)
@@ -191,8 +194,8 @@ moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 }
 
 /*
- * A decision or batch that does not say what it should is rejected: what is
- * wrong is returned.  What is said by hand raises an error instead.
+ * Reject a decision or batch whose result is invalid, and return what is
+ * wrong.  If the result was given by hand, raise an error instead.
  */
 static char *
 check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
@@ -205,7 +208,7 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 
 	if (!tq_step_chooses(step->type))
 		return NULL;
-	/* it has chosen nothing, and that was seen to */
+	/* it was filtered: it has chosen nothing, and that was processed */
 	if (task->f.state == TQ_STATE_FILTERED)
 		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
 									move->wanted);
@@ -235,7 +238,9 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 	return wrong;
 }
 
-/* A part that its member could not have as payload; NULL: there is none. */
+/*
+ * Find a part that its member could not have as payload.  NULL: there is none.
+ */
 static char *
 too_large(const TqFlow *flow, const TqStep *step, const TqChoice *choice)
 {
@@ -264,7 +269,7 @@ too_large(const TqFlow *flow, const TqStep *step, const TqChoice *choice)
 	return NULL;
 }
 
-/* A step that waits for an instance is not left without that. */
+/* A step that stops waiting for an instance cancels that instance. */
 static void
 cancel_child(TqCall *call, const TqTask *task)
 {
@@ -278,10 +283,11 @@ cancel_child(TqCall *call, const TqTask *task)
 }
 
 /*
- * A step whose parents have not all ended does not become pending, and one
- * that no worker does never: it is looked at as one that has waited.  So is a
- * blocked step that waits for nothing, which no sequence of calls should leave
- * behind; one that waits for others is refused.
+ * A step whose parents have not all ended does not become pending, and a step
+ * without a worker never does: it becomes blocked and is checked like one
+ * whose last parent has ended.  So is a blocked step without parents left,
+ * which no sequence of calls should leave behind.  A blocked step that waits
+ * for others is refused.
  */
 static void
 hold_back(TqTask *task, const TqMove *move, TqMoveAnswer *answer)
@@ -307,7 +313,7 @@ hold_back(TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 		answer->to = TQ_STATE_BLOCKED;
 }
 
-/* A step was moved. */
+/* Called after a step was moved. */
 static void
 moved(TqCall *call, TqTask *task, TqState from, const TqMoveAnswer *answer)
 {

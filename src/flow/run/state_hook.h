@@ -1,7 +1,7 @@
 /*
  * state_hook.h
- *		Moves of steps: what may not be, what is turned elsewhere, and what
- *		the call has to handle when it ends.
+ *		Hooks of moves of steps: refuses or redirects a move, and queues what
+ *		must be done at the end of the call.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,12 +1,11 @@
 /*
  * step_fill.c
- *		What a step is given is computed from its pattern; or the step dies of
- *		it.
+ *		Evaluates the patterns of a step, and rejects the step if that fails.
  *
  * A pattern of a definition (payload, input, key, time) may select from the
  * instance's input and from results of earlier steps.  A path that finds
- * nothing is an error of the data and not of a caller: the step becomes dead
- * with reason rejected, and the transaction that made it ready goes on.
+ * nothing is an error in the data, not of the caller: the step becomes dead
+ * with reason rejected, and the transaction that made it ready continues.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,7 +17,10 @@
 #include "flow/instance/results.h"
 #include "flow/run/step_fill.h"
 
-/* A pattern of a step, filled; false, and words, when that cannot be done. */
+/*
+ * Fill a pattern of a step.  Returns false and sets *wrong if that is not
+ * possible.
+ */
 bool
 tq_step_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
 			 Jsonb **result, char **wrong)
@@ -33,7 +35,7 @@ tq_step_fill(const TqFlow *flow, const TqStep *step, Jsonb *pattern,
 	return *result != NULL;
 }
 
-/* It dies of what was written into its definition, or its result. */
+/* Make the step dead because of its definition or its result. */
 void
 tq_step_fill_reject(TqTask *task, TqMove *move, const char *words)
 {

@@ -1,7 +1,6 @@
 /*
  * step_fill.h
- *		What a step is given is computed from its pattern; or the step dies of
- *		it.
+ *		Evaluates the patterns of a step, and rejects the step if that fails.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,11 +1,11 @@
 /*
  * step_make.c
- *		Steps come into being, and begin.
+ *		Creates steps, and begins them.
  *
- * All steps that come at once are written together: their rows, and the edges
- * to all of their children.  A step that waits for nothing is pending at
- * once, unless there is something to be judged before: then it is written as
- * blocked, and let go like one that has waited.
+ * All steps that are created at the same time are written together: their
+ * rows, and the edges to all of their children.  A step that waits for nothing
+ * is pending immediately, unless it needs an evaluation first: then it is
+ * written as blocked, and begins like a step whose last parent has ended.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,8 +41,8 @@ static bool fill_payload(TqFlow *flow, const TqStep *step,
 						 const TqQueue *queue, Jsonb **payload, char **wrong);
 
 /*
- * Make steps, and the edges that come with them; new[].judged says of those
- * that wait for nothing that they have still to be let go.
+ * Make steps, and add their edges; sets new[].decides for those that wait for
+ * nothing but have yet to begin.
  */
 void
 tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
@@ -93,7 +93,7 @@ tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 	MemoryContextDelete(one);
 }
 
-/* Of all that may begin, before the first one is written. */
+/* Lock the keys of all that may begin, before the first row is written. */
 static void
 lock_keys(TqCall *call, const TqNewStep *new, int count,
 		  const TqTemplate *template)
@@ -119,7 +119,7 @@ lock_keys(TqCall *call, const TqNewStep *new, int count,
 	pfree(names);
 }
 
-/* What a step is as a task. */
+/* The task of a step. */
 static void
 describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 {
@@ -151,7 +151,7 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
 }
 
-/* Not when that has to be judged, or something is wrong. */
+/* Returns false if the step needs an evaluation, or something is wrong. */
 static bool
 begins_at_once(TqFlow *flow, const TqStep *step, const TqNewStep *new,
 			   TqQueue *queue, Jsonb **payload)
@@ -183,8 +183,8 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 }
 
 /*
- * A step has nothing to wait for any more: what becomes of it.  Its condition
- * is judged and its payload made; a decision that the engine makes is made.
+ * A step no longer waits for parents: set its next state.  Evaluates its
+ * condition, builds its payload, and makes the engine's decisions.
  */
 void
 tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,

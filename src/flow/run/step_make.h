@@ -1,6 +1,6 @@
 /*
  * step_make.h
- *		Steps come into being, and begin.
+ *		Creates steps, and begins them.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,13 +1,13 @@
 /*
  * step_plan.c
- *		Which steps come into being, at the start and after a choice.
+ *		Plans which steps are created, at the start and after a choice.
  *
- * A step is made when all of its parents have been.  Below a decision it
- * must have been chosen, or stand below what was; below a batch it is made
- * as often as there are members.  A deferred step is made when it is known of
- * each of its parents whether it will be: then it waits for those that are.
- * Steps are looked at in an order in which parents come first, so one look at
- * each is enough.
+ * A step is made when all of its parents have been made.  A child of a
+ * decision must also have been chosen; below a batch, a step is made once for
+ * each member.  A deferred step is made when it is known for each of its
+ * parents whether that will be made; then it waits for those that are.  Steps
+ * are considered in an order in which parents come first, so each needs to be
+ * considered only once.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,16 +20,16 @@
 #include "flow/instance/flow.h"
 #include "flow/run/step_plan.h"
 
-/* What is known while a plan is made. */
+/* State of a plan. */
 typedef struct Planning
 {
 	TqFlow *flow;
 	TqTemplate *template;
 	TqPlan         *plan;
 	TqPlanView     *known;
-	bool           *exists; /* of what is known */
+	bool           *exists; /* those of known */
 	bool           *ended;
-	int             place; /* whose choice it is; -1: the start */
+	int             place; /* step that chooses; -1: the start */
 	const TqChoice *choice;
 } Planning;
 
@@ -47,7 +47,7 @@ static void add_step(Planning *planning, int place);
 static void add_members(Planning *planning, int place);
 static void add(Planning *planning, int32 step_id, Jsonb *payload);
 
-/* What an instance begins with. */
+/* Plan the steps that an instance starts with. */
 void
 tq_step_plan_start(TqFlow *flow, TqPlan *plan)
 {
@@ -62,7 +62,7 @@ tq_step_plan_start(TqFlow *flow, TqPlan *plan)
 	}
 }
 
-/* Nothing is there yet. */
+/* A view in which no step exists. */
 TqPlanView *
 tq_step_plan_nothing(const TqTemplate *template)
 {
@@ -75,8 +75,8 @@ tq_step_plan_nothing(const TqTemplate *template)
 }
 
 /*
- * What is there.  Whoever has the lock of the edges can go on with it until he
- * gives that back.
+ * Read what exists.  A caller that holds the edge lock can use the result
+ * until it releases the lock.
  */
 TqPlanView *
 tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come)
@@ -94,7 +94,7 @@ tq_step_plan_known(const TqFlow *flow, const Bitmapset *to_come)
 	return known;
 }
 
-/* A step that is there. */
+/* Add an existing step to a view. */
 void
 tq_step_plan_note(TqPlanView *known, const TqStepRow *made)
 {
@@ -106,11 +106,11 @@ tq_step_plan_note(TqPlanView *known, const TqStepRow *made)
 }
 
 /*
- * What follows from the choice of a step that has ended.  What is there is
- * not made again.  to_come: places of choices that have ended, and of which
- * what follows will be made after this.  False, and what is known is so no
- * more: another transaction is about to end a choice on which this one
- * depends, and has to be waited for (other), or has just done so (none).
+ * Plan the steps that follow from the choice of a step that has ended, except
+ * those that exist. to_come: indexes of ended choices whose steps will be made
+ * after this one.  Returns false, and known is no longer valid, if this choice
+ * depends on one that another transaction is about to end; the caller must
+ * wait for *other.  If *other is invalid, that transaction has just ended it.
  */
 bool
 tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges, int place,
@@ -139,9 +139,9 @@ tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges, int place,
 }
 
 /*
- * Has no other choice been made since the steps were read?  One that is not
- * committed cannot be seen, and has not seen this one.  One that stands does
- * so until the lock is given back.
+ * Has no other choice been made since the steps were read?  An uncommitted
+ * choice is not visible, and has not seen this one.  A choice that still has
+ * to be made stays so until the edge lock is released.
  */
 static bool
 check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
@@ -171,9 +171,9 @@ check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
 }
 
 /*
- * known is what there is, and becomes what there would be if those of the
- * choices that have not ended had made nothing; below: by places, what comes
- * after them.  What other choices have made stays.
+ * On entry known shows what exists; on return, what would exist if those
+ * choices that have not ended had made nothing. below: by index, the steps
+ * that come after them.  Steps that other choices have made stay.
  */
 void
 tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below)
@@ -205,7 +205,7 @@ tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below)
 	pfree(made);
 }
 
-/* Not one that is made when its parents are known. */
+/* Is the step made by a choice, and not when its parents are known? */
 static bool
 is_child_of_choice(const TqTemplate *template, int place)
 {
@@ -220,7 +220,7 @@ is_child_of_choice(const TqTemplate *template, int place)
 	return false;
 }
 
-/* Is whatever has chosen it there, and has not to choose again? */
+/* Do all choices that have made the step exist, and need not be made again? */
 static bool
 is_choice_made(const Planning *planning, int place)
 {
@@ -249,7 +249,7 @@ begin(Planning *planning, TqFlow *flow, TqPlan *plan, TqPlanView *known)
 	planning->ended = known->ended;
 }
 
-/* Make it, if its time has come. */
+/* Make the step if it is due. */
 static void
 consider(Planning *planning, int place)
 {
@@ -262,7 +262,7 @@ consider(Planning *planning, int place)
 			if (!is_known(planning, step, step->parents.places[i]))
 				return;
 		}
-		/* around it a choice may not have been made, or otherwise */
+		/* a choice around it may not have been made, or may have skipped it */
 		for (int region = step->region; region > 0;
 			 region = planning->template->regions[region].parent)
 		{
@@ -278,7 +278,7 @@ consider(Planning *planning, int place)
 
 		if (!tq_step_chooses(planning->template->steps[parent].type))
 			continue;
-		/* chosen by this one, or made when another one chose */
+		/* it is chosen by this choice, or was made by another one */
 		if (parent != planning->place || !is_chosen(planning, place))
 			return;
 		if (step->type == TQ_STEP_BATCH_WORKER)
@@ -316,9 +316,10 @@ are_there(const Planning *planning, const TqStep *step)
 }
 
 /*
- * Is the parent of a deferred step there, or will it never be?  From the
- * region of the child inwards to its own, the first choice that goes past it
- * says so, and one that has not been made leaves it open.
+ * Is it known whether the parent of a deferred step will be made?  Go from the
+ * region of the child inwards to that of the parent.  The first choice that
+ * skips the parent settles the question; a choice that has not been made
+ * leaves it open.
  */
 static bool
 is_known(const Planning *planning, const TqStep *step, int parent)
@@ -347,7 +348,10 @@ is_known(const Planning *planning, const TqStep *step, int parent)
 	return false;
 }
 
-/* And its edges: to its children, to the end, and from what is to come. */
+/*
+ * Add a step and its edges: to its children, to the end, and from parents that
+ * do not exist yet.
+ */
 static void
 add_step(Planning *planning, int place)
 {
@@ -357,7 +361,7 @@ add_step(Planning *planning, int place)
 	{
 		int parent = step->parents.places[i];
 
-		/* of a chosen step that waits for a deferred one, too */
+		/* a chosen step may also wait for a deferred one */
 		if (!planning->exists[parent] && step->type != TQ_STEP_DEFERRED)
 			tq_edge_note(&planning->plan->edges, place, parent);
 	}
@@ -386,7 +390,7 @@ add(Planning *planning, int32 step_id, Jsonb *payload)
 	new->step_id = step_id;
 	new->payload = payload;
 	new->decides = false;
-	/* the one whose choice it is has ended, and no other parent is there */
+	/* the step that chose it has ended; does it have other parents? */
 	new->free = true;
 	for (int i = 0; i < step->parents.count; i++)
 		new->free = new->free && step->parents.places[i] == planning->place;

@@ -1,6 +1,6 @@
 /*
  * step_plan.h
- *		Which steps come into being, at the start and after a choice.
+ *		Plans which steps are created, at the start and after a choice.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -13,16 +13,16 @@
 #include "flow/instance/flow_types.h"
 #include "flow/run/choice.h"
 
-/* A step that is to be made. */
+/* A step to be made. */
 typedef struct TqNewStep
 {
 	int32  step_id;
-	Jsonb *payload; /* of a member of a batch; NULL: as the step says */
+	Jsonb *payload; /* of a batch member; NULL: as defined */
 	bool   free;    /* it waits for nothing */
-	bool   decides; /* and has to be let go all the same */
+	bool   decides; /* but needs an evaluation to begin */
 } TqNewStep;
 
-/* What is to be made at once. */
+/* Steps to be made together. */
 typedef struct TqPlan
 {
 	int        count;
@@ -31,12 +31,12 @@ typedef struct TqPlan
 	TqNewEdges edges;
 } TqPlan;
 
-/* What is known of an instance while choices are made in it, by places. */
+/* State of an instance while choices are made, by step index. */
 typedef struct TqPlanView
 {
-	bool *exists; /* it is there, or will be */
-	bool *ended;  /* of decisions and batches: the choice is made */
-	bool *stands; /* it is not, and nobody else is about to make it */
+	bool *exists; /* it exists, or will exist */
+	bool *ended;  /* decisions and batches: the choice is made */
+	bool *stands; /* not made, also not by another transaction */
 } TqPlanView;
 
 extern void        tq_step_plan_start(TqFlow *flow, TqPlan *plan);

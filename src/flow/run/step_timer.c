@@ -1,17 +1,17 @@
 /*
  * step_timer.c
- *		A duty: steps whose time is up.
+ *		A duty: timers of steps.
  *
- * The background worker reads due rows of taskq.timer, in batches.  Each step
- * is moved in a savepoint of its own (tq_step_savepoint_run), so that neither
- * an open transaction nor an error at one workflow delays the others; what is
- * busy is passed over (engine/sweep.h).  A timer whose step has moved on is
- * deleted.
+ * The background worker reads due rows of taskq.timer in batches.  Each step
+ * is moved in its own savepoint (tq_step_savepoint_run), so that neither an
+ * open transaction nor an error in one workflow delays the others; busy steps
+ * are skipped (engine/sweep.h).  If the step of a timer has moved on, the
+ * timer is only deleted.
  *
- * A step that waits for an instance which could not be started
- * (child_start.c) has a timer, too: then the start is tried again here, with
- * the lock of the instance, the keys of the child and the row of the step, in
- * this order.
+ * A step that waits for an instance which could not be started (child_start.c)
+ * has a timer, too.  The duty then tries to start the instance, with the
+ * instance lock, the keys of the child and the row of the step, locked in this
+ * order.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -47,7 +47,7 @@ static TqStmt stmt_delete = {
 
 static TqStmt stmt_next = {"SELECT at FROM taskq.timer ORDER BY at LIMIT 1"};
 
-/* One that is due. */
+/* A due timer. */
 typedef struct Timer
 {
 	TimestampTz at;
@@ -56,17 +56,17 @@ typedef struct Timer
 	bool        tried; /* to begin an instance */
 } Timer;
 
-/* When a timer is due, as of the last look; dispatch clock. */
+/* When the next timer is due, as of the last scan; dispatch clock. */
 static TimestampTz next_due = DT_NOBEGIN;
 
-/* Where this session is among those that somebody is at. */
+/* The position of this session among locked timers. */
 static TqSweep sweep;
 
 static bool ring(TqCall *call, void *arg);
 static bool begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
 						TqTask *task, const Timer *timer);
 
-/* A batch of the duty; the number of timers that are done. */
+/* Process a batch.  Returns the number of timers that are done. */
 int64
 tq_step_timer_run(int limit)
 {
@@ -106,7 +106,7 @@ tq_step_timer_run(int limit)
 		args[2] = TimestampTzGetDatum(since[i]);
 		tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 		acted++;
-		/* who waits for one of two instances could have begun the other */
+		/* a wait for the next step's locks must not hold a started instance */
 		if (timer.tried)
 		{
 			full = true;
@@ -121,14 +121,14 @@ tq_step_timer_run(int limit)
 	return acted;
 }
 
-/* When the duty has something to do again, on the dispatch clock. */
+/* When the duty has work again, on the dispatch clock. */
 TimestampTz
 tq_step_timer_next(void)
 {
 	return next_due;
 }
 
-/* False: somebody is at its row. */
+/* Process a timer.  Returns false if the row of its step is locked. */
 static bool
 ring(TqCall *call, void *arg)
 {
@@ -152,7 +152,7 @@ ring(TqCall *call, void *arg)
 		return timer->tried;
 	}
 	move.no_wait = true;
-	move.wanted = "ended by its timer";
+	move.wanted = "time out";
 	move.to = TQ_STATE_DONE;
 	if (step->type != TQ_STEP_TIMER && !step->wait->completes)
 	{
@@ -165,8 +165,9 @@ ring(TqCall *call, void *arg)
 }
 
 /*
- * If it could not be begun before; beside nobody who moves the step, nor
- * another one who does this.  False: somebody has changed the step.
+ * Start the instance, if that was not possible before.  No other transaction
+ * may move the step or do the same.  Returns false if another transaction has
+ * changed the step.
  */
 static bool
 begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,

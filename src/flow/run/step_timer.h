@@ -1,6 +1,6 @@
 /*
  * step_timer.h
- *		A duty: steps whose time is up.
+ *		A duty: timers of steps.
  *
  * Copyright (c) 2026, the taskq developers
  */

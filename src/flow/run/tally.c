@@ -1,14 +1,15 @@
 /*
  * tally.c
- *		The state of an instance, computed from its steps.
+ *		Computes the state of an instance from its steps.
  *
- * No claim and no end of a step writes the row of the instance, which all
- * steps would meet at.  So the state of a live instance is computed whenever
- * it is asked for, from its rows as the caller has read them: views read them
- * with the snapshot of their statement, flow->of_moment.  A row that says
- * that the instance has ended takes precedence.
+ * Claims and ends of steps do not write the row of the instance, on which all
+ * of them would contend.  The state of a live instance is therefore computed
+ * whenever it is read, from the rows of its steps as the caller has read them;
+ * views read them with the snapshot of their statement, flow->of_moment.  If
+ * the row says that the instance has ended, that takes precedence.
  *
- * It also says which steps will never be made, since a choice goes past them.
+ * This file also determines which steps will never be made, since a choice
+ * skips them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -95,9 +96,9 @@ tq_tally_count(const TqFlow *flow, const TqStepRow *made, int count,
 }
 
 /*
- * The first of the states that applies.  Beside a step that has failed,
- * whatever will go on by itself or by a call keeps the instance from being in
- * error: also one that is due later, or waits for a signal or for its key.
+ * Returns the first state that applies.  After a failure the instance is not
+ * in error while a step can still continue by itself or by a call, including
+ * steps that are due later, or wait for a signal or for their key.
  */
 const char *
 tq_tally_state(const TqFlow *flow, const TqTally *tally)
@@ -138,8 +139,8 @@ tq_tally_state(const TqFlow *flow, const TqTally *tally)
 }
 
 /*
- * Why it is in its state, where there is more to say than that: what the first
- * step that failed died of; what a step was put aside for; by hand.
+ * The reason of the state, if there is more to say: why the first failed step
+ * died, why a step was suspended, or that a call did it by hand.
  */
 TqReason
 tq_tally_reason(const TqFlow *flow, const TqTally *tally)
@@ -159,7 +160,7 @@ tq_tally_reason(const TqFlow *flow, const TqTally *tally)
 	return TQ_REASON_NONE;
 }
 
-/* How many steps are still to come, or may be: neither there nor skipped. */
+/* The number of steps that will or may be made: neither made nor skipped. */
 int
 tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made, int count)
 {
@@ -178,9 +179,9 @@ tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made, int count)
 }
 
 /*
- * By places: steps that a choice which was made goes past.  What it has chosen
- * is there, or to come, while a failure holds it up (failure_policy.c).  A
- * region comes after the one that it is in.
+ * The steps, by index, that a choice which was made has skipped.  Steps that
+ * it has chosen exist, or will be made when the failure that holds it up is
+ * repaired (failure_policy.c).  A region comes after the one that contains it.
  */
 bool *
 tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
@@ -225,7 +226,7 @@ tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
 	return skipped;
 }
 
-/* What a step has chosen, if nothing of that was made. */
+/* Add the steps that a choice has chosen, if none of them was made. */
 static void
 note_held(const TqFlow *flow, const TqStepRow *made, const bool *exists,
 		  bool *chosen)

@@ -1,6 +1,6 @@
 /*
  * tally.h
- *		The state of an instance, computed from its steps.
+ *		Computes the state of an instance from its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,28 +9,28 @@
 
 #include "flow/instance/flow_types.h"
 
-/* Numbers of an instance's steps. */
+/* Numbers of the steps of an instance. */
 typedef struct TqTally
 {
-	int  total; /* of those that there are */
-	int  done;  /* filtered and resolved ones, too */
+	int  total; /* steps that exist */
+	int  done;  /* includes filtered and resolved ones */
 	int  dead;
 	int  cancelled; /* or redundant */
 	int  running;
 	int  ready;
 	int  backoff;
-	int  waiting; /* pending, and to run later for the first time */
+	int  waiting; /* pending, first attempt due later */
 	int  blocked;
-	int  in_line; /* blocked, by others of their key alone */
+	int  in_line; /* blocked only by others of their key */
 	int  suspended;
-	int  awaiting; /* suspended, to wait for what no worker does */
+	int  awaiting; /* waiting for something other than a worker */
 	int  begun;
-	bool resolved; /* one was, by hand */
+	bool resolved; /* a step was resolved by hand */
 
-	/* for reasons: which of them; NULL: none */
-	const TqStepRow *first_dead;      /* that died first */
-	const TqStepRow *first_cancelled; /* by time, too */
-	const TqStepRow *first_suspended; /* in the template */
+	/* the steps that determine the reason; NULL: there is none */
+	const TqStepRow *first_dead;      /* first in time */
+	const TqStepRow *first_cancelled; /* first in time */
+	const TqStepRow *first_suspended; /* first in the template */
 } TqTally;
 
 extern void        tq_tally_count(const TqFlow *flow, const TqStepRow *made,

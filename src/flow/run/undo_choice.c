@@ -1,15 +1,15 @@
 /*
  * undo_choice.c
- *		What a decision or batch has chosen is taken back, since that is to be
- *		tried again.
+ *		Undoes the choice of a decision or batch, for another attempt.
  *
- * The steps that there would not be without the choice go: its children, the
- * members, and all that was made because of them, with their edges.  None of
- * them has begun; so nobody has done anything for them, and the next choice
- * makes what it wants.  Their history stays, and says that they are gone.
+ * The steps that would not exist without the choice are removed, together with
+ * their edges: its children, the members, and all steps created because of
+ * them.  None of them has begun, so no work is discarded, and the next choice
+ * creates its own steps.  Their history remains, and shows that they were
+ * removed.
  *
- * The caller has locked the instance exclusively (instance_lock.c), and has
- * the keys of all of its steps.
+ * The caller has locked the instance exclusively (instance_lock.c), and the
+ * keys of all of its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,9 +43,9 @@ static bool take_row(TqCall *call, TqTask *task);
 static int  compare_tasks(const void *a, const void *b);
 
 /*
- * What follows from the choices of steps that wait again; below: by places,
- * what comes after them.  False: one that was chosen has begun, and the
- * transaction is not to go on.
+ * Undo the choices of steps that wait again. below: by index, the steps that
+ * come after them.  Returns false if a chosen step has begun; then the
+ * transaction must not continue.
  */
 bool
 tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all, const bool *below)
@@ -81,7 +81,7 @@ find_what_stays(TqFlow *flow, TqUndo *all, const bool *below)
 		if (!all->gone[TQ_STEP_INDEX(all->made[i].step_id)])
 			tq_step_plan_note(known, &all->made[i]);
 	}
-	/* the row of one that is on its way back is nowhere */
+	/* a step that is being sent back has no row at the moment */
 	for (int i = 0; i < flow->template->step_count; i++)
 	{
 		known->exists[i] = known->exists[i] ||
@@ -92,7 +92,7 @@ find_what_stays(TqFlow *flow, TqUndo *all, const bool *below)
 	return known;
 }
 
-/* In the order of their tasks, as whoever changes several does it. */
+/* In the order of their task ids, like every call that changes several. */
 static TqStepRow *
 find_chosen(const TqUndo *all, const TqPlanView *known, const bool *below,
 			int *count)
@@ -114,8 +114,8 @@ find_chosen(const TqUndo *all, const TqPlanView *known, const bool *below,
 }
 
 /*
- * Those of a step that is gone.  One that another choice has made, and that
- * depends on it, waits for it as it did before it was made.
+ * Note the edges of a removed step.  A step that another choice has made and
+ * that depends on this one waits for it as before this one was made.
  */
 static void
 note_edges(const TqTemplate *template, TqUndo *all, const TqPlanView *known,
@@ -139,19 +139,19 @@ note_edges(const TqTemplate *template, TqUndo *all, const TqPlanView *known,
 		tq_edge_note(edges, TQ_EDGE_END, made->step_id);
 }
 
-/* False: it has begun. */
+/* Remove a step.  Returns false if it has begun. */
 static bool
 take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 {
 	const TqStep *step = tq_template_at(flow->template, made->step_id);
 	MemoryContext mine = CurrentMemoryContext;
 	MemoryContext one =
-		AllocSetContextCreate(mine, "taskq unmake", ALLOCSET_DEFAULT_SIZES);
+		AllocSetContextCreate(mine, "taskq undo", ALLOCSET_DEFAULT_SIZES);
 	bool   taken = false;
 	bool   begun = false;
 	TqTask task;
 
-	/* the lock of the instance keeps others from taking it away */
+	/* the instance lock keeps other transactions from removing it */
 	while (!taken && !begun)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -174,7 +174,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 
 			taken = take_row(call, &task);
 			MemoryContextSwitchTo(call->context);
-			/* a failure is none any more */
+			/* a failure no longer counts */
 			if (taken && !TQ_STATE_IS_LIVE(from))
 				tq_move_queue_note(call, flow->workflow_id, made->task_id,
 								   made->step_id, from, 0, false);
@@ -185,7 +185,7 @@ take_back(TqCall *call, const TqFlow *flow, const TqStepRow *made)
 	return !begun;
 }
 
-/* False: it has changed since it was read. */
+/* Returns false if the row has changed since it was read. */
 static bool
 take_row(TqCall *call, TqTask *task)
 {

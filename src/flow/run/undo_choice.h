@@ -1,7 +1,6 @@
 /*
  * undo_choice.h
- *		What a decision or batch has chosen is taken back, since that is to be
- *		tried again.
+ *		Undoes the choice of a decision or batch, for another attempt.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,14 +11,14 @@
 #include "flow/instance/flow_types.h"
 #include "store/table.h"
 
-/* Choices that are taken back, and what is there meanwhile. */
+/* Choices that are being undone, and the state in between. */
 typedef struct TqUndo
 {
 	int        count;
-	TqStepRow *made;  /* as it was; NULL: not read yet */
-	bool      *again; /* by places: steps that wait again, or are about to */
-	bool      *gone;  /* by places: what was taken back */
-	TqNewEdges kept;  /* to what stays, from what has ended and is gone */
+	TqStepRow *made;  /* before the undo; NULL: not read yet */
+	bool      *again; /* by index: wait again, or are about to */
+	bool      *gone;  /* by index: removed */
+	TqNewEdges kept;  /* edges from removed steps that had ended */
 } TqUndo;
 
 extern bool tq_undo_choice(TqCall *call, TqFlow *flow, TqUndo *all,

@@ -1,17 +1,19 @@
 /*
  * wait_step.c
- *		Steps that no worker does: they wait, and end by themselves.
+ *		Steps without a worker: they wait, and end by themselves.
  *
- * When the last parent has ended, what the step is there for may have come
- * already: then it ends at once.  Else it is suspended, without a reason (one
- * that somebody has put aside has one), and ends in the transaction of what
- * it waits for: a signal (signal.c), an instance (child.c), or its time.
+ * When the last parent has ended, the event for which the step waits may have
+ * happened already; then the step ends immediately.  Otherwise it is suspended
+ * without a reason (a step that an operator has suspended has one), and ends
+ * in the transaction of its event: a signal (signal.c), the end of an instance
+ * (child.c), or its time.
  *
- * Times stand in taskq.timer, and the background worker sees to them.  A
- * timer belongs to one suspension of its step, by the moment at which that
- * began; when the step has gone on meanwhile it means nothing, and is taken
- * away when its time comes.  One that waits for an instance has none but when
- * that could not begin (child.c): then the worker tries again.
+ * Times are stored in taskq.timer and handled by the background worker.  A
+ * timer belongs to one suspension of its step, identified by the time at which
+ * that began.  If the step has moved since, the timer has no effect and is
+ * removed when it is due.  A step that waits for an instance has a timer only
+ * if the instance could not be started (child_start.c); the background worker
+ * then tries again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -48,8 +50,8 @@ static bool find_time(TqFlow *flow, const TqStep *step, TimestampTz from,
 					  TimestampTz *at, char **wrong);
 
 /*
- * A step has nothing to wait for any more but what it is there for; who
- * suspends it, as move then says, calls tq_wait_step_begun afterwards.
+ * A step now waits only for its own event.  If move says so, the caller
+ * suspends it and afterwards calls tq_wait_step_begun.
  */
 void
 tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
@@ -79,7 +81,7 @@ tq_wait_step_begin(TqFlow *flow, const TqStep *step, TqTask *task,
 	}
 }
 
-/* It was suspended: the timer. */
+/* Add the timer of a step that was suspended. */
 void
 tq_wait_step_begun(const TqTask *task, const TqMove *move)
 {
@@ -95,8 +97,8 @@ tq_wait_step_begun(const TqTask *task, const TqMove *move)
 }
 
 /*
- * An instance could not be begun for it: once more, by a duty, soon, or when a
- * quarter of the time has passed again that it has waited.
+ * The child instance of a step could not be started: let the duty try again,
+ * soon at first, later after a quarter of the time that the step has waited.
  */
 void
 tq_wait_step_again(const TqTask *task)
@@ -110,7 +112,7 @@ tq_wait_step_again(const TqTask *task)
 	tq_wait_step_begun(task, &move);
 }
 
-/* The signal that a step waits for has come: its end. */
+/* End a step whose signal has arrived. */
 void
 tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 				 TqMove *move)
@@ -125,7 +127,10 @@ tq_wait_step_end(const TqStep *step, TqTask *task, Jsonb *payload,
 		tq_large_put(task, TQ_COL_RESULT, JsonbPGetDatum(payload));
 }
 
-/* Has the signal of a step come?  As of now, whatever the snapshot. */
+/*
+ * Has the signal of a step arrived?  Sees the current state, regardless of the
+ * snapshot.
+ */
 static bool
 take_signal(int64 workflow_id, int place, Jsonb **payload)
 {
@@ -141,7 +146,7 @@ take_signal(int64 workflow_id, int place, Jsonb **payload)
 	return found;
 }
 
-/* {"approved": true}, with whatever else. */
+/* Is it {"approved": true}, with any other members? */
 static bool
 approves(Jsonb *payload)
 {
@@ -154,8 +159,8 @@ approves(Jsonb *payload)
 }
 
 /*
- * When its time is up, if it waits from a moment on, 0: never; false, and
- * words: it says nonsense.
+ * When does the wait of a step time out, if it begins at from? *at is 0:
+ * never.  Returns false and sets *wrong if the definition gives no valid time.
  */
 static bool
 find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
@@ -193,7 +198,10 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 	return false;
 }
 
-/* A pattern that has to give a string; false, and words: it does not. */
+/*
+ * Fill a pattern that must give a string.  Returns false and sets *wrong if it
+ * does not.
+ */
 bool
 tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 				  char **word, char **wrong)

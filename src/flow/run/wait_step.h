@@ -1,6 +1,6 @@
 /*
  * wait_step.h
- *		Steps that no worker does: they wait, and end by themselves.
+ *		Steps without a worker: they wait, and end by themselves.
  *
  * Copyright (c) 2026, the taskq developers
  */

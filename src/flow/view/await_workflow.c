@@ -1,11 +1,11 @@
 /*
  * await_workflow.c
- *		CALL taskq_await_workflow: waiting for the end of an instance.
+ *		CALL taskq_await_workflow: waits for the end of an instance.
  *
- * command/await.c waits; here is the look.  The row of an instance says that
- * it has ended, and tq_flow_end tells who waits at commit, so no look reads
- * the steps of a live one.  They are read once, when time is up, for its
- * state.
+ * command/await.c waits; this file checks the instance.  Its row shows whether
+ * it has ended, and tq_flow_end wakes the waiting sessions at commit, so the
+ * checks do not read the steps of a live instance.  They are read only once,
+ * on timeout, for its state.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,10 +27,10 @@
 
 PG_FUNCTION_INFO_V1(taskq_await_workflow);
 
-/* An instance that is awaited, and what has become of it. */
+/* An awaited instance and its outcome. */
 typedef struct AwaitedFlow
 {
-	TqAwait     await; /* first: looks get its address */
+	TqAwait     await; /* first: check functions get its address */
 	const char *state; /* NULL: not known */
 	Jsonb      *result;
 } AwaitedFlow;
@@ -77,7 +77,7 @@ look_at_flow(TqAwait *await)
 	return look((AwaitedFlow *) await, false);
 }
 
-/* The last look, when time is up, also tells the state of a live one. */
+/* The last check, on timeout, also determines the state of a live instance. */
 static bool
 look(AwaitedFlow *awaited, bool last)
 {
@@ -85,7 +85,7 @@ look(AwaitedFlow *awaited, bool last)
 	TqFlow  flow = {0};
 	bool    found;
 
-	/* for values that are stored out of line */
+	/* for out-of-line values */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	found = read_flow(awaited, &flow);
 	if (!found)
@@ -104,8 +104,8 @@ look(AwaitedFlow *awaited, bool last)
 }
 
 /*
- * False: it is gone.  TQ002 when it was never there, TQ002 or 42501 when it
- * is not to be seen.
+ * Returns false if the instance has been removed.  Raises TQ002 if it never
+ * existed, and TQ002 or 42501 if current_user must not see it.
  */
 static bool
 read_flow(AwaitedFlow *awaited, TqFlow *flow)
@@ -126,7 +126,7 @@ read_flow(AwaitedFlow *awaited, TqFlow *flow)
 	return read_outcome(awaited, flow, sight == 2);
 }
 
-/* State and result belong together, so they are read at once. */
+/* State and result belong together, so one statement reads both. */
 static bool
 read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 {

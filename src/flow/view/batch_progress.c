@@ -1,11 +1,11 @@
 /*
  * batch_progress.c
- *		How far batches have come: the view taskq.batch_progress.
+ *		The view taskq.batch_progress: the progress of batches.
  *
- * What nobody knows yet is null: how many members there will be until the
- * batch has ended, how many items were done unless a checkpoint says so, or
- * the engine has split the batch, and from these the rate; when it will be
- * done until a member is.
+ * Unknown values are null.  The number of members is unknown until the batch
+ * has ended.  The number of items done, and with it the rate, is unknown
+ * unless checkpoints contain it or the engine has split the batch.  The
+ * estimated end is unknown until a member is done.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,10 +27,10 @@
 
 PG_FUNCTION_INFO_V1(taskq_batch_rows);
 
-/* No estimate is worth more. */
+/* Estimates beyond this are useless. */
 #define MAX_ETA (100 * (double) DAYS_PER_YEAR * USECS_PER_DAY)
 
-/* What is known of the members of a batch. */
+/* What is known about the members of a batch. */
 typedef struct Progress
 {
 	int         members;
@@ -38,8 +38,8 @@ typedef struct Progress
 	int         failed;
 	bool        has_items;
 	Datum       items;
-	TimestampTz begun_at;    /* 0: none has */
-	TimestampTz finished_at; /* of the last one that has */
+	TimestampTz begun_at;    /* 0: none has begun */
+	TimestampTz finished_at; /* of the last member that has finished */
 } Progress;
 
 #define DOCUMENT(bit, part, column)                                           \
@@ -55,9 +55,9 @@ typedef struct Progress
 	"task_id, step_id, state, reason, large, claimed_at, payload, checkpoint"
 
 /*
- * Items are as many as the checkpoint says, of a member that is done at least
- * as many as its part has, if that was not by hand.  Numbers that
- * make no sense are none.
+ * The number of items is that of the checkpoint.  A member that is done, and
+ * not by hand, counts with at least all items of its part.  Invalid numbers
+ * count as missing.
  */
 static TqStmt stmt_members = {
 	"SELECT m.step_id & 16383, count(*)::integer,"
@@ -136,7 +136,7 @@ taskq_batch_rows(PG_FUNCTION_ARGS)
 		if (step->type != TQ_STEP_BATCH_WORKER ||
 			skipped[step->parents.places[0]])
 			continue;
-		/* a failure may hold them up, though it is known how many */
+		/* a failure may hold up the members even if their number is known */
 		known = ended[step->parents.places[0]] &&
 				(members[i].members > 0 || skipped[i]);
 		add_row(result, &flow, i, known ? &members[i] : NULL);
@@ -155,7 +155,7 @@ has_batch(const TqTemplate *template)
 	return false;
 }
 
-/* By places. */
+/* By step index. */
 static Progress *
 read_members(const TqFlow *flow)
 {
@@ -195,7 +195,10 @@ read_members(const TqFlow *flow)
 	return all;
 }
 
-/* If its queue may be read; members NULL: nobody knows of them yet. */
+/*
+ * Add the row of a batch if its queue may be read. members is NULL if they are
+ * not yet known.
+ */
 static void
 add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		const Progress *members)
@@ -217,7 +220,7 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		values[3] = Int32GetDatum(members->failed);
 		nulls[1] = nulls[2] = nulls[3] = false;
 	}
-	/* what is in checkpoints and payloads is not everybody's to see */
+	/* numbers of checkpoints and payloads require the right to read them */
 	if (members != NULL && members->has_items &&
 		(tq_flow_rights(step) & TQ_RIGHT_READ) != 0)
 	{
@@ -233,7 +236,10 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	tq_srf_add(result, values, nulls);
 }
 
-/* Items a second since the first member began; false: that is not known. */
+/*
+ * Items per second since the first member began.  Returns false if that is
+ * unknown.
+ */
 static bool
 put_rate(Datum *rate, const Progress *members, TimestampTz until)
 {
@@ -251,7 +257,7 @@ put_rate(Datum *rate, const Progress *members, TimestampTz until)
 	return true;
 }
 
-/* If the others take as long as those that have ended. */
+/* Assumes that the remaining members take as long as those that have ended. */
 static bool
 put_eta(Datum *eta, const Progress *members, TimestampTz now)
 {

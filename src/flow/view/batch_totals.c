@@ -1,10 +1,10 @@
 /*
  * batch_totals.c
- *		taskq_batch_totals: adds up what the members of a batch have made.
+ *		taskq_batch_totals: adds up the results of the members of a batch.
  *
- * Each number among the members of each result is added to that of its name,
- * as sum(numeric) does, so that many results cost time that grows with their
- * number alone.  Anything else is passed over.
+ * Each number among the members of each result is added to the total of its
+ * name, as sum(numeric) does, so the cost depends only on the number of
+ * results.  Other values are ignored.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,7 +21,7 @@
 PG_FUNCTION_INFO_V1(taskq_batch_totals_add);
 PG_FUNCTION_INFO_V1(taskq_batch_totals_end);
 
-/* A name, which need not end with a zero. */
+/* A name, not null-terminated. */
 typedef struct TotalName
 {
 	int         length;
@@ -31,7 +31,7 @@ typedef struct TotalName
 typedef struct Total
 {
 	TotalName name;
-	Datum     sum; /* what numeric_avg_accum keeps */
+	Datum     sum; /* transition state of numeric_avg_accum */
 } Total;
 
 static uint64 seed = 0;
@@ -113,7 +113,7 @@ make_totals(MemoryContext context)
 {
 	HASHCTL control = {0};
 
-	/* nobody can choose names that all have one hash */
+	/* a random seed: a caller cannot choose names with the same hash */
 	while (seed == 0)
 		seed = pg_prng_uint64(&pg_global_prng_state);
 	control.keysize = sizeof(TotalName);

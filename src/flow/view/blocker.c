@@ -1,14 +1,15 @@
 /*
  * blocker.c
- *		What keeps the steps of an instance from being done, in words, with
- *		the call that helps.
+ *		Describes what keeps the steps of an instance from finishing, and the
+ *		call that helps.
  *
- * A blocker is a step that does not go on by a worker alone: it has failed,
- * was put aside, waits for what no worker does, for its next attempt, or for
- * others of its key.  Steps that only wait for others are none.
+ * A blocker is a step that a worker alone cannot continue: it has failed, is
+ * suspended, waits for a signal, a timer or another workflow, for its next
+ * attempt, or for other tasks of its key.  A step that only waits for its
+ * parents is not a blocker.
  *
- * States are told of those steps only whose queue may be read; names are
- * those of the template, which is told with every one of its steps.
+ * The state of a step is shown only if its queue may be read.  Names are those
+ * of the template, which is shown with all of its steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,7 +44,7 @@ static void say_signal(StringInfo text, const TqStep *step, TimestampTz since);
 static void say_child(StringInfo text, int64 task_id);
 static bool find_child(int64 task_id, TqFlow *child);
 
-/* Its steps as they are, or were at the moment that is told of. */
+/* Read the steps as they are now, or were at the moment of the snapshot. */
 void
 tq_blocker_look(TqFlowView *sight, TqFlow *flow)
 {
@@ -71,7 +72,10 @@ tq_blocker_look(TqFlowView *sight, TqFlow *flow)
 		sight->undone_left = tq_compensation_left(flow, &left);
 }
 
-/* What depends on it waits until it is repaired, or the instance fails. */
+/*
+ * Do the steps that depend on this one wait until it is repaired, or does the
+ * instance fail?
+ */
 bool
 tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step)
 {
@@ -84,9 +88,9 @@ tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step)
 }
 
 /*
- * Of some steps, by places, the one that failed first: of those that may be
- * seen, and not because another one had failed, if there is one.  NULL: none;
- * hidden: one has failed that may not be seen.
+ * Of some steps, by index, the one that failed first, among those that may be
+ * seen and did not fail because of another one.  NULL: there is none. *hidden:
+ * a step has failed that may not be seen.
  */
 const TqStepRow *
 tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
@@ -115,7 +119,7 @@ tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
 	return root;
 }
 
-/* Does it not go on by a worker alone?  A compensation is asked likewise. */
+/* Does the step need more than a worker?  It may be a compensation. */
 bool
 tq_blocker_is(const TqFlow *flow, const TqStepRow *step)
 {
@@ -128,7 +132,7 @@ tq_blocker_is(const TqFlow *flow, const TqStepRow *step)
 		   (step->state == TQ_STATE_PENDING && !step->is.ready);
 }
 
-/* Of a blocker: what it is, and what to do; without a full stop. */
+/* Append what the blocker is, and what to do about it; without a period. */
 void
 tq_blocker_say(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
@@ -141,7 +145,7 @@ tq_blocker_say(StringInfo text, TqFlow *flow, const TqStepRow *step)
 		appendStringInfo(text, ": %s", advice.data);
 }
 
-/* What it is. */
+/* Append what the blocker is. */
 void
 tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
@@ -160,7 +164,7 @@ tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step)
 	}
 }
 
-/* The call that helps, if there is one, and what it does. */
+/* Append the call that helps, if there is one, and its effect. */
 void
 tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 {
@@ -169,9 +173,8 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 	if (is_waiting(flow, step))
 		say_call(text, flow, TQ_STEP_INDEX(step->step_id), task_id);
 	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
-		appendStringInfoString(text,
-							   "its queue was dropped, and nothing repairs "
-							   "it: start the workflow anew");
+		appendStringInfoString(text, "its queue was dropped, and it cannot "
+									 "be repaired: start the workflow again");
 	else if (step->state == TQ_STATE_DEAD)
 		appendStringInfo(
 			text,
@@ -193,7 +196,7 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 						 task_id);
 }
 
-/* Tasks of a queue that was dropped can be managed no more. */
+/* Tasks of a dropped queue can no longer be managed. */
 static bool
 has_no_queue(int64 task_id)
 {
@@ -203,7 +206,7 @@ has_no_queue(int64 task_id)
 		   tq_queue_by_id(task.f.queue_id) == NULL;
 }
 
-/* Has it been reached, and waits for what no worker does? */
+/* Has the step been reached, and waits for something other than a worker? */
 static bool
 is_waiting(const TqFlow *flow, const TqStepRow *step)
 {
@@ -214,7 +217,7 @@ is_waiting(const TqFlow *flow, const TqStepRow *step)
 			   flow->template->steps[TQ_STEP_INDEX(step->step_id)].type);
 }
 
-/* For what, and how long. */
+/* What the step waits for, and until when. */
 static void
 say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id)
 {
@@ -243,7 +246,7 @@ say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id)
 						 tq_explain_time(until));
 }
 
-/* What ends that, or who knows. */
+/* The call that ends the wait, or shows more about it. */
 static void
 say_call(StringInfo text, const TqFlow *flow, int place, int64 task_id)
 {
@@ -271,7 +274,7 @@ since_when(int64 task_id)
 	return tq_spi_find_time(&stmt_since, &arg, 0);
 }
 
-/* Which signal, and who may give it. */
+/* The signal, and the roles that may give it. */
 static void
 say_signal(StringInfo text, const TqStep *step, TimestampTz since)
 {
@@ -293,7 +296,7 @@ say_signal(StringInfo text, const TqStep *step, TimestampTz since)
 	}
 }
 
-/* Of the instance that was started for it only what may be seen. */
+/* The child instance of the step, as far as it may be seen. */
 static void
 say_child(StringInfo text, int64 task_id)
 {
@@ -323,7 +326,7 @@ say_child(StringInfo text, int64 task_id)
 		tq_tally_state(&child, &tally));
 }
 
-/* False: there is none that may be seen. */
+/* Returns false if there is no child that may be seen. */
 static bool
 find_child(int64 task_id, TqFlow *child)
 {

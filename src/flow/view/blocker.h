@@ -1,6 +1,6 @@
 /*
  * blocker.h
- *		What keeps the steps of an instance from being done.
+ *		Describes what keeps the steps of an instance from finishing.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -9,17 +9,17 @@
 
 #include "flow/instance/flow_types.h"
 
-/* An instance that is explained: its steps, and what may be told of them. */
+/* An instance to be described, and its steps. */
 typedef struct TqFlowView
 {
 	TqFlow    *flow;
 	TqStepRow *made;
 	int        count;
-	bool      *exists; /* by place */
-	bool      *ended;  /* by place: done or filtered, all that there are */
-	TqStepRow *undone; /* compensations that there are */
+	bool      *exists; /* by step index */
+	bool      *ended;  /* by step index: all are done or filtered */
+	TqStepRow *undone; /* compensations that exist */
 	int        undone_count;
-	int        undone_left; /* those that are to come */
+	int        undone_left; /* compensations still to be made */
 } TqFlowView;
 
 extern void tq_blocker_look(TqFlowView *sight, TqFlow *flow);

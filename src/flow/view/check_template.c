@@ -1,11 +1,11 @@
 /*
  * check_template.c
- *		taskq_check(): what templates say of their steps, as rows.
+ *		taskq_check(): the steps of all templates, as rows.
  *
  * The view taskq.flow_problem compares steps and edges with the graphs of
- * their templates, all in one statement, so that it sees one moment however
- * many instances live.  A template that cannot be read any more gives no
- * rows but one without a place.
+ * their templates in one statement, so that it sees a single moment, however
+ * many instances are live.  A template that can no longer be read gives one
+ * row without a position.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -31,7 +31,7 @@ static TqStmt stmt_templates = {
 
 #define COLUMNS 10
 
-/* A template that is told about. */
+/* A template to be listed. */
 typedef struct Form
 {
 	ReturnSetInfo *result;
@@ -118,7 +118,7 @@ add_rows(const Form *form)
 	}
 }
 
-/* Does it wait for a time, or until then at most? */
+/* Does it wait for a time, or have a timeout? */
 static bool
 has_time(const TqStep *step)
 {

@@ -1,6 +1,6 @@
 /*
  * claim_columns.c
- *		What a worker is told of a step: taskq_claim's columns,
+ *		What workers get with a step: the columns of taskq_claim,
  *		taskq_dependency_results, taskq_ancestor_results.
  *
  * Copyright (c) 2026, the taskq developers
@@ -68,7 +68,7 @@ tq_claim_columns_init(void)
 	tq_step_hooks.name = name;
 }
 
-/* Null results: they are too large, or the workflow is gone. */
+/* Results are null if they are too large, or the workflow no longer exists. */
 static void
 carry(TqTask *task, Datum *values, bool *nulls)
 {
@@ -106,7 +106,7 @@ put(Datum *values, bool *nulls, TqStepClaimColumn column, Datum value)
 	nulls[column] = false;
 }
 
-/* Of a step that has none of its own. */
+/* The payload of a step that has no payload of its own. */
 static Datum
 payload(const TqTask *task, bool *isnull)
 {
@@ -128,7 +128,10 @@ name(const TqTask *task)
 						   DatumGetInt32(task->value[TQ_COL_STEP_ID]));
 }
 
-/* In pages, for those that are too large to come with the claim. */
+/*
+ * Returns results in pages, for those that are too large to come with the
+ * claim.
+ */
 Datum
 taskq_dependency_results(PG_FUNCTION_ARGS)
 {
@@ -219,9 +222,9 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 }
 
 /*
- * A step that current_user holds, or on whose queue he may read.  Who holds it
- * was told the results of its parents, and may see what they rest on; others
- * see the results of those steps whose queues they may read.
+ * Find a step that current_user holds, or whose queue it may read.  The holder
+ * has the results of the parents, and may see the results of all ancestors;
+ * other roles see the results of steps whose queues they may read.
  */
 static const TqStep *
 find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
@@ -243,7 +246,7 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 		tq_error_no_such_task(task_id);
 	*held = (rights & TQ_RIGHT_WORK) != 0 && is_held(&task);
 	if (!*held && (rights & TQ_RIGHT_READ) == 0)
-		tq_error_task_right(TQ_RIGHT_READ);
+		tq_error_task_right(task_id, TQ_RIGHT_READ);
 	if (tq_step_is(&task))
 		step = tq_flow_step_of(&task, flow);
 	if (step == NULL)
@@ -252,7 +255,7 @@ find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)
 	return step;
 }
 
-/* By current_user, who has claimed it? */
+/* Does current_user hold the claim? */
 static bool
 is_held(const TqTask *task)
 {

@@ -1,6 +1,6 @@
 /*
  * claim_columns.h
- *		What a worker is told of a step: taskq_claim's columns,
+ *		What workers get with a step: the columns of taskq_claim,
  *		taskq_dependency_results, taskq_ancestor_results.
  *
  * Copyright (c) 2026, the taskq developers

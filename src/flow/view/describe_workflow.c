@@ -1,13 +1,14 @@
 /*
  * describe_workflow.c
- *		taskq_workflow: an instance in one document, and how it stands.
+ *		taskq_workflow: an instance in one document, with a verdict.
  *
- * Beside what the views tell there are the numbers of its steps by state, a
- * verdict in words, what keeps it from its end, and the calls that help.
- * Numbers and verdict are those of all steps; what is in the way is told of
- * those only whose queue may be read.  What nobody knows is null.
+ * In addition to the data of the views, the document contains the numbers of
+ * steps by state, a verdict in words, what keeps the instance from its end,
+ * and the calls that help.  Numbers and verdict include all steps; blockers
+ * are included if the caller may read their queue.  Unknown values are null.
  *
- * All of that is of one moment: what the statement sees that calls it.
+ * The whole document shows one moment, that of the calling statement's
+ * snapshot.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -27,7 +28,7 @@
 
 PG_FUNCTION_INFO_V1(taskq_workflow);
 
-#define MAX_BLOCKERS 20 /* that are told one by one */
+#define MAX_BLOCKERS 20 /* listed one by one */
 
 static TqStmt stmt_document = {
 	"SELECT jsonb_build_object('workflow_id', w.workflow_id,"
@@ -38,24 +39,26 @@ static TqStmt stmt_document = {
 	" 'steps_dead', w.steps_dead, 'steps_running', w.steps_running,"
 	" 'percentage', CASE WHEN w.steps_total > 0"
 	"   THEN round(100.0 * w.steps_done / w.steps_total, 1) END,"
-	" 'steps', (SELECT coalesce(jsonb_agg(jsonb_build_object("
+	" 'steps', l.steps, 'edges', l.edges) || $2"
+	"  FROM taskq.workflows w CROSS JOIN LATERAL ("
+	"  WITH s AS MATERIALIZED ("
+	"    SELECT * FROM taskq.workflow_step_rows(w.workflow_id))"
+	"  SELECT (SELECT coalesce(jsonb_agg(jsonb_build_object("
 	"     'step', s.step, 'type', s.type, 'task_id', s.task_id,"
 	"     'state', s.state, 'reason', s.reason, 'attempt', s.attempt,"
 	"     'parents_left', s.parents_left, 'depends_on', s.depends_on)), '[]')"
-	"   FROM taskq.workflow_step_rows(w.workflow_id) s),"
-	" 'edges', (SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object("
+	"   FROM s) AS steps, (SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object("
 	"     'from', p.parent, 'to', s.step)), '[]')"
-	"   FROM taskq.workflow_step_rows(w.workflow_id) s"
-	"   CROSS JOIN LATERAL unnest(s.depends_on) AS p (parent)))"
-	" || $2"
-	"  FROM taskq.workflows w WHERE w.workflow_id = $1",
+	"   FROM s CROSS JOIN LATERAL unnest(s.depends_on) AS p (parent))"
+	"   AS edges) l"
+	" WHERE w.workflow_id = $1",
 	{INT8OID, JSONBOID}};
 
 static TqStmt stmt_origin = {
 	"SELECT parent_correlation_id FROM taskq.workflow WHERE workflow_id = $1",
 	{INT8OID}};
 
-/* A document while it is written. */
+/* A document being written. */
 typedef struct Writing
 {
 	JsonbParseState *state;
@@ -102,7 +105,10 @@ taskq_workflow(PG_FUNCTION_ARGS)
 	PG_RETURN_JSONB_P(document);
 }
 
-/* The views are the caller's to see, the functions pg_catalog's. */
+/*
+ * Reads the views with the caller's privileges, and finds functions only in
+ * pg_catalog.
+ */
 static Jsonb *
 read_document(int64 workflow_id, Jsonb *description)
 {
@@ -155,7 +161,7 @@ description(TqFlow *flow)
 	return JsonbValueToJsonb(w.whole);
 }
 
-/* What it was started for; NULL: nobody has said that. */
+/* The parent_correlation_id of the instance; NULL: not given. */
 static char *
 origin(int64 workflow_id)
 {
@@ -186,7 +192,7 @@ put_key(Writing *w, const char *name)
 	put_words(w, WJB_KEY, name);
 }
 
-/* NULL: null */
+/* A null pointer becomes null. */
 static void
 put_words(Writing *w, JsonbIteratorToken as, const char *words)
 {
@@ -212,7 +218,9 @@ put_number(Writing *w, const char *name, int64 number)
 	(void) pushJsonbValue(&w->state, WJB_VALUE, &value);
 }
 
-/* Of steps by their states, of those that are not there, of compensations. */
+/*
+ * Numbers of steps by state, of steps that do not exist, and of compensations.
+ */
 static void
 put_counts(Writing *w, const TqFlowView *sight)
 {
@@ -243,7 +251,7 @@ put_counts(Writing *w, const TqFlowView *sight)
 	close_part(w, false);
 }
 
-/* How it stands. */
+/* The verdict in words. */
 static const char *
 verdict(const TqFlowView *sight, const TqTally *tally)
 {
@@ -255,9 +263,9 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 	switch (sight->flow->state)
 	{
 		case TQ_FLOW_DONE:
-			return "it has ended well";
+			return "completed successfully";
 		case TQ_FLOW_RESOLVED:
-			return "it has ended well, with steps that were resolved by hand";
+			return "completed, with steps that were resolved by hand";
 		case TQ_FLOW_CANCELLED:
 			return "it was cancelled";
 		default:
@@ -271,43 +279,43 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 		if (sight->flow->template->on_failure == TQ_ON_FAILURE_COMPENSATE)
 			return verdict_undone(sight, steps);
 		if (goes + waits > 0 && !any_holds(sight))
-			return psprintf("%s failed, and it ends in error when what goes "
-							"on has ended, unless that is repaired",
-							steps);
-		return psprintf("%s failed, and %s before that is repaired", steps,
-						goes + waits > 0 ? "it does not end"
-										 : "nothing goes on");
+			return psprintf("%s failed; the workflow ends in error when its "
+							"live steps have ended, unless %s repaired",
+							steps, failed == 1 ? "it is" : "they are");
+		return psprintf("%s failed; %s until %s retried or resolved", steps,
+						goes + waits > 0 ? "the workflow does not end"
+										 : "nothing more runs",
+						failed == 1 ? "it is" : "they are");
 	}
 	if (goes > 0)
-		return "it goes on";
+		return "running";
 	if (waits > tally->suspended)
-		return "it goes on when that has come which it waits for";
+		return "waiting for a signal, a timer or another workflow";
 	if (waits > 0)
-		return "it goes on when somebody resumes what was put aside";
+		return "suspended: retry the suspended steps to continue";
 	return NULL;
 }
 
-/* Of one that takes back what it has done. */
+/* The verdict on an instance that compensates. */
 static const char *
 verdict_undone(const TqFlowView *sight, const char *steps)
 {
 	int all = sight->undone_count + sight->undone_left;
 
 	if (sight->flow->state == TQ_FLOW_LIVE)
-		return psprintf("%s failed; what was done is taken back when nothing"
-						" goes on",
+		return psprintf("%s failed; what was done is compensated when no step "
+						"is live",
 						steps);
 	if (sight->flow->state == TQ_FLOW_COMPENSATING)
-		return psprintf("%s failed, and what was done is being taken back:"
-						" %d of %d",
+		return psprintf("%s failed; compensating what was done: %d of %d",
 						steps, count_undone(sight), all);
 	if (sight->flow->end.reason == TQ_REASON_COMPENSATION_FAILED)
 		return psprintf("%s failed, and so has a compensation: %d of %d are"
-						" done, and nothing goes on before that is repaired",
+						" done; nothing more runs until that is repaired",
 						steps, count_undone(sight), all);
-	return psprintf("%s failed, and %s", steps,
-					all > 0 ? "what was done has been taken back"
-							: "there was nothing to be taken back");
+	return psprintf("%s failed; %s", steps,
+					all > 0 ? "what was done has been compensated"
+							: "there was nothing to compensate");
 }
 
 static int
@@ -321,7 +329,7 @@ count_undone(const TqFlowView *sight)
 	return count;
 }
 
-/* Not those that were cancelled because of others. */
+/* Does not count steps that were cancelled because of others. */
 static int
 count_failed(const TqFlowView *sight)
 {
@@ -333,7 +341,7 @@ count_failed(const TqFlowView *sight)
 	return failed;
 }
 
-/* Has any of them failed that does not continue? */
+/* Has a step failed that does not continue? */
 static bool
 any_holds(const TqFlowView *sight)
 {
@@ -342,7 +350,7 @@ any_holds(const TqFlowView *sight)
 	return tq_blocker_root(sight, NULL, &hidden) != NULL || hidden;
 }
 
-/* The first ones with their reasons, and how many more there are. */
+/* The first blockers with their reasons, and the number of the others. */
 static void
 put_blockers(Writing *w, const TqFlowView *sight)
 {
@@ -391,7 +399,7 @@ put_blocker(Writing *w, TqFlow *flow, const TqStepRow *step)
 	close_part(w, false);
 }
 
-/* What there is to be done: calls, each with what it does. */
+/* What to do next: calls, each with its effect. */
 static void
 put_next(Writing *w, const TqFlowView *sight)
 {
@@ -408,7 +416,7 @@ put_next(Writing *w, const TqFlowView *sight)
 		if ((!is_in_the_way(flow, step) && (ready || !step->is.ready)) ||
 			!tq_flow_sees(tq_template_at(flow->template, step->step_id)))
 			continue;
-		/* of those that workers can take, one is enough */
+		/* one step that workers can take is enough */
 		ready = ready || step->is.ready;
 		told += put_advice(w, flow, step);
 	}
@@ -425,7 +433,7 @@ put_next(Writing *w, const TqFlowView *sight)
 	close_part(w, true);
 }
 
-/* False: nothing can be done about it. */
+/* Returns false if there is nothing to advise. */
 static bool
 put_advice(Writing *w, TqFlow *flow, const TqStepRow *step)
 {
@@ -450,7 +458,7 @@ step_at(const TqFlowView *sight, int i)
 							: &sight->undone[i - sight->count];
 }
 
-/* Of one that has not ended, or can be repaired. */
+/* Is it a blocker that has not ended, or can be repaired? */
 static bool
 is_in_the_way(const TqFlow *flow, const TqStepRow *step)
 {

@@ -1,19 +1,19 @@
 /*
  * draw.c
- *		taskq_workflow_graph: an instance as a picture, in the language of
- *		Graphviz or of Mermaid.
+ *		taskq_workflow_graph: draws an instance in the language of Graphviz or
+ *		Mermaid.
  *
- * A step of the template is a node, also one that is not there yet, or will
- * not be.  A step of type batch_worker is as many nodes as it has members,
- * or a single one with their numbers when there are more than
- * DRAWN_MEMBERS.  Nodes are called by the places of their steps, so that
- * names occur in quoted words only.  Of a step whose queue the caller may not
- * read the node is there, for the sake of its edges, but no state.
+ * Each step of the template is a node, even if it does not exist yet or never
+ * will.  A step of type batch_worker has a node for each of its members, or a
+ * single node with their numbers if there are more than DRAWN_MEMBERS.  The
+ * ids of nodes are step indexes, so that names occur only in quotes.  If the
+ * caller may not read the queue of a step, its node is drawn for the sake of
+ * its edges, but without a state.
  *
- * Compensations are drawn beside what they take back, but for members that
- * are drawn as one.
+ * Compensations are drawn beside the steps that they compensate, except for
+ * members that are drawn as one node.
  *
- * Steps, members and edges are each looked at a bounded number of times.
+ * Steps, members and edges are each visited a bounded number of times.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -36,17 +36,17 @@
 
 PG_FUNCTION_INFO_V1(taskq_workflow_graph);
 
-/* How a node looks, by what is known of its step. */
+/* The look of a node, from what is known about its step. */
 typedef enum Look
 {
-	LOOK_UNKNOWN = 0, /* not to be seen; then by TqState */
+	LOOK_UNKNOWN = 0, /* hidden; followed by the looks of TqState */
 	LOOK_NOT_CREATED = TQ_STATE_LAST + 1,
 	LOOK_SKIPPED,
 	LOOK_SEVERAL, /* members in different states */
 	LOOKS
 } Look;
 
-/* A look: its name, its words where no state has them, and its colour. */
+/* A look: its name, its text where no state has one, and its colour. */
 typedef struct Style
 {
 	const char *name;
@@ -70,10 +70,10 @@ static const Style styles[LOOKS] = {
 	[LOOK_SEVERAL] = {"several", "#fef3c7"},
 };
 
-/* What the rows of one step say, in the order of their numbers. */
+/* The rows of one step, ordered by step id. */
 typedef struct Made
 {
-	int  first; /* of them; -1: none */
+	int  first; /* row of the first one; -1: no row */
 	int  count;
 	bool sees;
 } Made;
@@ -82,8 +82,8 @@ typedef struct Drawing
 {
 	const TqTemplate *template;
 	const TqStepRow *rows;
-	int             *next; /* row of the same step; -1: none */
-	Made            *made; /* by place */
+	int             *next; /* next row of the same step; -1: the last */
+	Made            *made; /* by step index */
 	bool            *skipped;
 	bool             mermaid;
 	StringInfoData   text;
@@ -165,7 +165,7 @@ begin(Drawing *drawing, const TqFlow *flow, const TqStepRow *rows, int count,
 					 flow->workflow_id, state);
 }
 
-/* Rows come in the order of members, so they are chained from behind. */
+/* Rows are ordered by member, so they are chained from the end. */
 static void
 sort_rows(Drawing *drawing, int count)
 {
@@ -177,7 +177,7 @@ sort_rows(Drawing *drawing, int count)
 	for (int i = 0; i < steps; i++)
 	{
 		drawing->made[i].first = -1;
-		/* the same steps of which taskq.workflow_steps has rows */
+		/* the same steps that have rows in taskq.workflow_steps */
 		drawing->made[i].sees = tq_flow_sees(&drawing->template->steps[i]);
 	}
 	for (int i = count - 1; i >= 0; i--)
@@ -214,7 +214,7 @@ draw_step(Drawing *drawing, int place)
 	}
 }
 
-/* Many members in one node: how many, and how many in each state. */
+/* Draw many members as one node, with their numbers by state. */
 static void
 draw_members(Drawing *drawing, int place)
 {
@@ -239,7 +239,7 @@ draw_members(Drawing *drawing, int place)
 	draw_node(drawing, place, words.data, look);
 }
 
-/* With words below the name; NULL: none. */
+/* Draw a node. words go below the name; NULL: no words. */
 static void
 draw_node(Drawing *drawing, int32 step_id, const char *words, Look look)
 {
@@ -269,7 +269,10 @@ draw_node(Drawing *drawing, int32 step_id, const char *words, Look look)
 							 : "");
 }
 
-/* From the steps that it depends on: never from members to members. */
+/*
+ * Draw edges from the steps that it depends on, but never from member to
+ * member.
+ */
 static void
 draw_edges(Drawing *drawing, int place)
 {
@@ -297,7 +300,7 @@ draw_edges(Drawing *drawing, int place)
 	}
 }
 
-/* Dashed: the child begins also when the parent is dead. */
+/* A dashed edge: the child begins even if the parent is dead. */
 static void
 draw_edge(Drawing *drawing, int32 parent, int32 child)
 {
@@ -316,7 +319,7 @@ draw_edge(Drawing *drawing, int32 parent, int32 child)
 	appendStringInfoString(&drawing->text, drawing->mermaid ? "\n" : ";\n");
 }
 
-/* Those that there are, and those that are to come. */
+/* Draw compensations that exist or are still to be made. */
 static void
 draw_compensations(Drawing *drawing, const TqFlow *flow)
 {
@@ -352,7 +355,7 @@ draw_compensation(Drawing *drawing, int32 step_id, const char *words,
 	draw_edge(drawing, parent, step_id);
 }
 
-/* Is it drawn as its members? */
+/* Does each member have a node? */
 static bool
 is_unfolded(const Drawing *drawing, int place)
 {
@@ -373,11 +376,11 @@ add_id(Drawing *drawing, int32 step_id)
 }
 
 /*
- * A word between double quotes.  Graphviz takes a backslash as the begin of
- * an escape and an ampersand as that of an entity; Mermaid knows entities
- * only, and reads much of ASCII as marks, so all of that but letters, digits,
- * blanks and underscores becomes one.  No encoding of a database has these
- * bytes within other characters.
+ * Append a word between double quotes.  Graphviz takes a backslash as the
+ * begin of an escape and an ampersand as the begin of an entity.  Mermaid
+ * knows only entities, and treats much of ASCII as markup.  So all of ASCII
+ * except letters, digits, blanks and underscores becomes an entity.  These
+ * bytes are not part of other characters in any encoding of a database.
  */
 static void
 add_quoted(Drawing *drawing, const char *word)

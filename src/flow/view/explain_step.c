@@ -1,14 +1,15 @@
 /*
  * explain_step.c
- *		What taskq_explain says of steps of workflows.
+ *		taskq_explain for steps of workflows.
  *
- * Of one that waits for others: which of them have not ended, and then the
- * first of these that applies: a step before it has failed, so that it stays
- * as it is; a choice before it has not been made; else the first of those
- * before it that wait for nothing of the instance.  Of one that waits for what
- * no worker does: for what.  Of one that has ended: what there is to be done.
+ * For a step that waits for others, it says which of them have not ended, and
+ * then the first of these that applies: a step before it has failed, so that
+ * it stays blocked; a choice before it has not been made; otherwise the first
+ * of the steps before it that does not wait for another step.  For a step
+ * without a worker it says what it waits for.  For a step that has ended it
+ * says what can be done.
  *
- * It reads the rows of the instance's steps, as they are now.
+ * It reads the current rows of the instance's steps.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,7 +30,7 @@
 #include "flow/view/blocker.h"
 #include "flow/view/explain_step.h"
 
-#define NAMED 3 /* parents that are told by name */
+#define NAMED 3 /* parents that are named */
 
 static TqStmt stmt_missing = {
 	"SELECT parent FROM taskq.edge WHERE workflow_id = $1 AND child = $2"
@@ -81,7 +82,7 @@ explain(TqExplain *e, const TqTask *task)
 	}
 }
 
-/* False: nothing is missing, as far as can be seen. */
+/* Returns false if no parent is missing, as far as can be seen. */
 static bool
 explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id)
 {
@@ -98,7 +99,7 @@ explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id)
 	return true;
 }
 
-/* Those that the step still waits for; how many. */
+/* Read the parents that the step still waits for.  Returns their number. */
 static int
 read_missing(const TqFlow *flow, int32 step_id, int32 **missing)
 {
@@ -107,7 +108,7 @@ read_missing(const TqFlow *flow, int32 step_id, int32 **missing)
 	return (int) tq_spi_list_int4(&stmt_missing, args, missing);
 }
 
-/* A few by name, those that have failed before the others. */
+/* Name some of the parents, failed ones first. */
 static void
 say_missing(TqExplain *e, const TqFlowView *sight, const int32 *missing,
 			int count)
@@ -139,7 +140,7 @@ say_missing(TqExplain *e, const TqFlowView *sight, const int32 *missing,
 		appendStringInfo(&e->text, " and %d more", count - named);
 }
 
-/* NULL: it is not there. */
+/* Returns NULL if the step does not exist. */
 static const TqStepRow *
 find(const TqFlowView *sight, int32 step_id)
 {
@@ -160,7 +161,7 @@ find(const TqFlowView *sight, int32 step_id)
 			   : NULL;
 }
 
-/* Why those that are missing are, and what to do. */
+/* Say why the missing parents are missing, and what to do. */
 static void
 say_cause(TqExplain *e, const TqFlowView *sight, int place,
 		  const int32 *missing, int count)
@@ -205,7 +206,8 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 	else
 	{
 		tq_explain_because(TQ_WHY_STEP_PARENTS);
-		appendStringInfoString(text, "; it goes on when nothing is missing");
+		appendStringInfoString(
+			text, "; it becomes ready when all of them have finished");
 	}
 	step = first_that_goes(sight, before);
 	if (step != NULL)
@@ -215,7 +217,7 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 	appendStringInfoChar(text, '.');
 }
 
-/* A decision or batch that has not ended; -1: none. */
+/* A decision or batch that has not ended; -1: there is none. */
 static int
 find_choice(const TqFlowView *sight, const bool *places)
 {
@@ -232,7 +234,7 @@ find_choice(const TqFlowView *sight, const bool *places)
 	return -1;
 }
 
-/* What may be seen, has not ended, and waits for no other step. */
+/* A step that may be seen, has not ended, and waits for no other step. */
 static const TqStepRow *
 first_that_goes(const TqFlowView *sight, const bool *places)
 {
@@ -249,7 +251,7 @@ first_that_goes(const TqFlowView *sight, const bool *places)
 	return NULL;
 }
 
-/* Of a step that no worker does. */
+/* Explain a step without a worker. */
 static void
 explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 {
@@ -271,7 +273,10 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 		(void) tq_explain_upkeep(e, " No time ends it by itself: ");
 }
 
-/* What can be done with it now; false: what can be done with any task. */
+/*
+ * Explain what can be done with an ended step.  Returns false if the same can
+ * be done with it as with any task.
+ */
 static bool
 explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 {
@@ -332,7 +337,7 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 	return true;
 }
 
-/* For good: nobody brings it back. */
+/* Can no retry bring the step back? */
 static bool
 is_over(const TqFlow *flow, int32 step_id, TqState state)
 {

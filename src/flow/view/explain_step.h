@@ -1,6 +1,6 @@
 /*
  * explain_step.h
- *		What taskq_explain says of steps of workflows.
+ *		taskq_explain for steps of workflows.
  *
  * Copyright (c) 2026, the taskq developers
  */

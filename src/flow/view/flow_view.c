@@ -1,11 +1,10 @@
 /*
  * flow_view.c
- *		Looking at instances: taskq_step_levels, and what the views of
- *		workflows call.
+ *		Functions behind the views of workflows, and taskq_step_levels.
  *
- * An instance is told as it was at one moment: its row, its steps, their
- * results and edges are all read with the snapshot of the statement that
- * looks at the view.
+ * An instance is shown as it was at one moment: its row, its steps, their
+ * results and edges are all read with the snapshot of the statement that reads
+ * the view.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -28,10 +27,9 @@
 #include "flow/run/compensation.h"
 #include "flow/run/tally.h"
 
-#define UNKNOWN (-1) /* parents that are left */
+#define UNKNOWN (-1) /* number of parents left */
 
 PG_FUNCTION_INFO_V1(taskq_step_levels);
-PG_FUNCTION_INFO_V1(taskq_workflow_sight);
 PG_FUNCTION_INFO_V1(taskq_workflow_look);
 PG_FUNCTION_INFO_V1(taskq_workflow_step_rows);
 
@@ -49,16 +47,7 @@ static void  add_step_row(ReturnSetInfo *result, const TqFlow *flow,
 static Datum depends_on(const TqTemplate *template, int32 step_id);
 static void  read_left(int64 workflow_id, int *left, int count);
 
-Datum
-taskq_workflow_sight(PG_FUNCTION_ARGS)
-{
-	if (PG_ARGISNULL(0))
-		PG_RETURN_INT32(0);
-	tq_queue_refresh();
-	PG_RETURN_INT32(tq_flow_sight(tq_template_get(PG_GETARG_INT32(0))));
-}
-
-/* The instance, if current_user may see something of it. */
+/* Read the instance if current_user may see something of it. */
 static bool
 see(int64 workflow_id, TqFlow *flow, int *sight)
 {
@@ -72,8 +61,8 @@ see(int64 workflow_id, TqFlow *flow, int *sight)
 Datum
 taskq_workflow_look(PG_FUNCTION_ARGS)
 {
-	Datum       values[7] = {0};
-	bool        nulls[7] = {true, true, true, true, true, true, true};
+	Datum       values[8] = {0};
+	bool        nulls[8] = {true, true, true, true, true, true, true, true};
 	TimestampTz started_at = DT_NOEND;
 	TqReason    reason;
 	TqTally     tally;
@@ -104,11 +93,12 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 		nulls[6] = reason == TQ_REASON_NONE;
 		if (!nulls[6])
 			values[6] = CStringGetTextDatum(tq_reason_name(reason));
+		values[7] = Int32GetDatum(sight);
 	}
 	return tq_srf_row(fcinfo, values, nulls);
 }
 
-/* Those that there are, and those that are to come or will not. */
+/* Existing steps, and those that will, may or will not be made. */
 Datum
 taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 {
@@ -154,7 +144,7 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Is it known which of its parents there are?  Else it is for a choice. */
+/* Is it known which of its parents will be made?  If not, a choice decides. */
 static bool
 has_parents(const TqStep *step, const bool *exists, const bool *skipped)
 {
@@ -168,7 +158,7 @@ has_parents(const TqStep *step, const bool *exists, const bool *skipped)
 	return true;
 }
 
-/* Those that there are, and those that are to come. */
+/* Existing compensations, and those still to be made. */
 static void
 add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 {
@@ -190,7 +180,10 @@ add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 	}
 }
 
-/* If its queue may be read; of one that is not there only what it is. */
+/*
+ * Add a row if the queue of the step may be read.  Without a row in
+ * taskq.task, only columns from the template are set.
+ */
 static void
 add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqStepRow *made,
 			 int left)
@@ -248,7 +241,10 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqStepRow *made,
 	tq_srf_add(result, values, nulls);
 }
 
-/* What a step depends on by its template; a compensation: what it undoes. */
+/*
+ * The steps that a step depends on in the template; for a compensation, the
+ * step that it compensates.
+ */
 static Datum
 depends_on(const TqTemplate *template, int32 step_id)
 {

@@ -1,16 +1,16 @@
 /*
  * timeline.c
- *		taskq_timeline: what became of a task, of an instance, or of all that
+ *		taskq_timeline: the history of a task, of an instance, or of all that
  *		has a correlation id.
  *
- * The rows are those of taskq.transition (engine/history.c), which are found
- * by the ids of tasks alone; these come from the rows of the tasks, by their
- * indexes.  So what is read are the changes of these tasks, whatever else the
- * history keeps.  The numbers of changes rise with each change of a task, and
- * they were drawn when the changes were made: they are the order.
+ * The rows are those of taskq.transition (engine/history.c), which has an
+ * index on task ids only; the task ids come from the rows of the tasks, by
+ * their indexes.  The call therefore reads only changes of these tasks,
+ * whatever else the history contains.  Each change of a task draws a higher
+ * number when it is made, so the numbers give the order.
  *
- * There may be more rows than memory for them, so they come from a cursor,
- * and go into the result a few at a time.
+ * The rows may need more memory than there is, so they are read from a cursor
+ * and put into the result a few at a time.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -40,7 +40,7 @@
 
 PG_FUNCTION_INFO_V1(taskq_timeline);
 
-/* Columns of the result, then those that only say what may be told. */
+/* Columns of the result, followed by those that decide what may be shown. */
 typedef enum Column
 {
 	COLUMN_AT,
@@ -65,12 +65,13 @@ typedef struct Timeline
 {
 	ReturnSetInfo *result;
 	TqVisibility   sight;
-	int64          told; /* rows */
+	int64          told; /* number of rows returned */
 } Timeline;
 
 /*
- * OFFSET 0: task by task, so that the index of each leaf is used.  Names are
- * looked up row by row, whatever the planner thinks of the number of rows.
+ * OFFSET 0 makes the join go task by task, so that the index of each leaf is
+ * used.  Names are looked up row by row, regardless of the planner's row
+ * estimate.
  */
 #define CHANGES_OF(tasks)                                                     \
 	"SELECT t.at, s.workflow_id, s.step_id, t.task_id,"                       \
@@ -91,7 +92,7 @@ static TqStmt stmt_of_task = {
 	CHANGES_OF("SELECT $1 AS task_id, $2 AS workflow_id, $3 AS step_id"),
 	{INT8OID, INT8OID, INT4OID}};
 
-/* Steps stay as long as their instance. */
+/* Steps are kept as long as their instance. */
 static TqStmt stmt_of_workflow = {
 	CHANGES_OF("SELECT task_id, workflow_id, step_id FROM taskq.task"
 			   " WHERE workflow_id = $1"
@@ -164,7 +165,10 @@ taskq_timeline(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The history may outlive a task; that one is of no workflow. */
+/*
+ * The history may be kept longer than a task; such a task counts as one
+ * without a workflow.
+ */
 static void
 tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 		  const char *correlation_id)
@@ -206,7 +210,7 @@ find_task(int64 task_id, TqTask *task)
 	return there;
 }
 
-/* Is the task what else was asked for?  0 and NULL: anything. */
+/* Does the task match the other arguments? 0 and NULL match any task. */
 static bool
 fits(const TqTask *task, int64 workflow_id, const char *correlation_id)
 {
@@ -220,7 +224,9 @@ fits(const TqTask *task, int64 workflow_id, const char *correlation_id)
 				   correlation_id) == 0);
 }
 
-/* Planned anew each time: leaves of the history grow and become empty. */
+/*
+ * Planned for each call, because leaves of the history grow and are emptied.
+ */
 static void
 tell(Timeline *timeline, TqStmt *stmt, Datum *args, const char *nulls)
 {
@@ -250,7 +256,7 @@ tell(Timeline *timeline, TqStmt *stmt, Datum *args, const char *nulls)
 	tq_spi_leave(&spi);
 }
 
-/* If the queue of the task at that time may be read. */
+/* Add a row if the queue that the task had at that time may be read. */
 static void
 tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
 {
@@ -277,7 +283,9 @@ tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
 	timeline->told++;
 }
 
-/* NULL: it is no step, or its instance is just being removed. */
+/*
+ * Returns NULL if the task is no step, or its instance is just being removed.
+ */
 static char *
 step_of(const Datum *values, const bool *nulls)
 {
@@ -288,7 +296,7 @@ step_of(const Datum *values, const bool *nulls)
 		DatumGetInt32(values[COLUMN_STEP]));
 }
 
-/* NULL: there is none. */
+/* Set a text column; NULL becomes null. */
 static void
 put_word(Datum *values, bool *nulls, Column column, const char *word)
 {

@@ -1,14 +1,14 @@
 # TaskqClient: what psql does for the tests, without starting psql.
 #
 # The methods psql, safe_psql and poll_query_until of PostgreSQL::Test::Cluster
-# start a psql for each call, which costs several times what the server does
-# for it, and a test that polls makes hundreds of calls.  use TaskqClient puts
-# a client in Perl in their place.  It does what psql -XAtq -f - does: a
-# connection for each call, each statement sent by itself, values divided by
-# "|", the same errors, words and exit codes.  Of psql's own language it knows
-# one line, \set VERBOSITY at the beginning.  Whatever else there is (other
-# commands, variables, COPY, LISTEN, options, another way to log in) goes to
-# psql as before: when in doubt, psql.
+# start a psql for each call, which costs several times what the server does for
+# it, and a polling test makes hundreds of calls. use TaskqClient replaces them
+# by a client in Perl. It does what psql -XAtq -f - does: a connection for each
+# call, each statement sent by itself, values divided by "|", the same errors,
+# messages and exit codes. Of psql's own language it knows one line, \set
+# VERBOSITY at the beginning. Everything else (other commands, variables, COPY,
+# LISTEN, options, another authentication method) goes to psql as before: when
+# in doubt, psql.
 #
 # test/t/client.pl compares the two.
 package TaskqClient;
@@ -22,16 +22,16 @@ use Socket qw(MSG_NOSIGNAL);
 use Test::More ();
 use Time::HiRes qw(time);
 
-# What the client would have to obey, and does not.
+# What the client would have to obey, and does not support.
 my @FOREIGN = qw(PGCLIENTENCODING PGDATESTYLE PGTZ PGGEQO PGSERVICE PGPASSWORD PGREQUIREPEER
   PGTARGETSESSIONATTRS PGCHANNELBINDING);
 
 my $GONE = "server closed the connection unexpectedly\n"
   . "\tThis probably means the server terminated abnormally\n\tbefore or while processing the request.\n";
 
-# pause(BEGUN): between two looks at something that has been awaited since
-# BEGUN; short at first, so that little is waited for in vain, and longer
-# later, so that a long wait costs the other tests little.
+# pause(BEGUN): between two polls for something that has been awaited since
+# BEGUN; short at first, so that little time is wasted, and longer later, so
+# that a long wait costs the other tests little.
 sub pause
 {
 	my ($begun) = @_;
@@ -41,7 +41,7 @@ sub pause
 	return;
 }
 
-# accepts(NODE): the server lets somebody in
+# accepts(NODE): the server accepts connections
 sub accepts
 {
 	my ($node, $database) = @_;
@@ -66,7 +66,7 @@ sub statements
 		{
 			if (/\G[\s]+/gc || /\G--[^\n]*/gc || m{\G(/\*(?:[^*/]++|\*(?!/)|/(?!\*)|(?1))*+\*/)}gc)
 			{
-				# of no meaning
+				# without a meaning
 			}
 			elsif (/\G;/gc)
 			{
@@ -111,8 +111,8 @@ sub statements
 
 # --- the protocol
 
-# begin(NODE, DATABASE): a connection; its {failed} tells why there is none.
-# undef when psql is needed.
+# begin(NODE, DATABASE): a connection; its {failed} says why there is none.
+# undef if psql is needed.
 sub begin
 {
 	my ($node, $database) = @_;
@@ -146,7 +146,7 @@ sub begin
 			close $client->{socket};
 			return;
 		}
-		# what a server says while it lets somebody in goes to standard error
+		# what a server says during the login goes to standard error
 		$client->{err} .= words($client, $body) if $type eq 'N';
 	}
 	$client->{failed} = $GONE;
@@ -206,7 +206,7 @@ sub get
 	}
 }
 
-# row(BODY): the values, NULL as an empty one
+# row(BODY): the values, NULL as an empty string
 sub row
 {
 	my ($body) = @_;
@@ -362,7 +362,7 @@ sub poll_query_until
 	my @statements = statements($query // '');
 	my ($code, $out, $err);
 
-	# psql would say what a statement of another kind has done
+	# psql would print the command tag of a statement of another kind
 	return $real_poll->(@_) if @statements != 1 || $query !~ /\A\s*(?:SELECT|SHOW|WITH|VALUES|TABLE)\b/i;
 	$expected //= 't';
 	do
@@ -371,7 +371,7 @@ sub poll_query_until
 		chomp($out, $err);
 		return 1 if $out eq $expected && $err eq '';
 		pause($begun);
-		# the other one does not count the time that its psqls take
+		# the original does not count the time that its psqls take
 	} while (time < $begun + 2 * $PostgreSQL::Test::Utils::timeout_default);
 	Test::More::diag("poll_query_until timed out executing this query:\n$query\nexpecting this output:\n$expected\n"
 		  . "last actual query output:\n$out\nwith stderr:\n$err");

@@ -1,5 +1,5 @@
-# TaskqCrowd: many connections of one process, which asks each something and
-# takes the answers as they come.
+# TaskqCrowd: many connections of one process, which sends a statement to each
+# and takes the answers as they arrive.
 package TaskqCrowd;
 
 use strict;
@@ -11,7 +11,7 @@ use TaskqClient;
 
 our @EXPORT = qw(crowd ask answers unanswered leave backends);
 
-# crowd(NODE, N): up to N connections, fewer when the server lets no more in.
+# crowd(NODE, N): up to N connections, fewer if the server accepts no more.
 sub crowd
 {
 	my ($node, $n) = @_;
@@ -31,7 +31,7 @@ sub crowd
 	return @crowd;
 }
 
-# ask(STATEMENT, CLIENTS...): sends it, and waits for nothing.
+# ask(STATEMENT, CLIENTS...): sends it, and does not wait.
 sub ask
 {
 	my ($statement, @crowd) = @_;
@@ -44,8 +44,8 @@ sub ask
 	return;
 }
 
-# answers(N, SECONDS, CLIENTS...): the answers of N of them, as they come, or
-# of fewer when time is up: rows, or the SQLSTATE of an error.
+# answers(N, SECONDS, CLIENTS...): the answers of N of them, in the order of
+# arrival, or of fewer when the time is up: rows, or the SQLSTATE of an error.
 sub answers
 {
 	my ($n, $seconds, @crowd) = @_;
@@ -66,7 +66,7 @@ sub answers
 	return @answers;
 }
 
-# The rest of an answer comes at once with its beginning.
+# The rest of an answer arrives together with its beginning.
 sub answer
 {
 	my ($client) = @_;

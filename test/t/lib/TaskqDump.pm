@@ -6,13 +6,13 @@ use Exporter 'import';
 
 our @EXPORT = qw(fill contents tables_of numbers role_names);
 
-# Roles of the source; another cluster makes them in another order, so that
+# Roles of the source; another cluster creates them in another order, so that
 # each has the OID of another one.
 sub role_names { return qw(alice bob carol dora erin ghost) }
 
-# fill(NODE, DATABASE): tasks in every state, finished ones in several
-# leaves, and everything else that has a row.  Nothing of it changes by
-# itself within an hour.
+# fill(NODE, DATABASE): tasks in every state, finished ones in several leaves,
+# and everything else that has a row. Nothing of it changes by itself within an
+# hour.
 sub fill
 {
 	my ($node, $database) = @_;
@@ -100,7 +100,7 @@ SQL
 	return;
 }
 
-# Tables that a copy has as the original has them.
+# Tables that are the same in a copy and in the original.
 sub tables_of
 {
 	my ($node, $database) = @_;

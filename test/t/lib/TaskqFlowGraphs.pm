@@ -1,6 +1,6 @@
-# TaskqFlowGraphs: workflows drawn at random, and what becomes of each of their
-# steps: what a worker answers each time that it claims it, and what somebody
-# does by hand each time that it is dead or put aside.
+# TaskqFlowGraphs: workflows drawn at random, and what happens to each of their
+# steps: what a worker answers each time that it claims the step, and what is
+# done by hand each time that the step is dead or suspended.
 package TaskqFlowGraphs;
 
 use strict;
@@ -33,8 +33,8 @@ sub one_of { return $_[ rand @_ ]; }
 # chance(N): true in N of a hundred cases
 sub chance { return rand(100) < $_[0]; }
 
-# --- paths: the choices on the way to a step, by which those that may meet only in a
-# deferred step are told from others
+# --- paths: the choices on the way to a step, which tell the steps that may
+# meet only in a deferred step from others
 
 sub below
 {
@@ -72,8 +72,8 @@ sub path_of
 	return \@deepest;
 }
 
-# path_of_deferred(GRAPH, PARENTS): where the ways to it parted; when they did
-# not, it is beside what they are below
+# path_of_deferred(GRAPH, PARENTS): where the ways to it parted; if they did
+# not, it is next to the steps below which they are
 sub path_of_deferred
 {
 	my ($graph, @parents) = @_;
@@ -206,7 +206,7 @@ sub some_result
 	if ($step->{type} eq 'decision')
 	{
 		return { create => [ grep { chance(60) } @{ $step->{children} } ] } if $good || !chance(8);
-		return one_of(undef, 5, { create => ['nobody'] }, { made => [] }, { create => 'x' });
+		return one_of(undef, 5, { create => ['missing'] }, { made => [] }, { create => 'x' });
 	}
 	if ($step->{type} eq 'batch')
 	{
@@ -218,7 +218,7 @@ sub some_result
 	return { v => int rand 10, from => $name };
 }
 
-# What a worker answers: a list of lists; the last one holds for ever
+# What a worker answers: a list of lists; the last one is used from then on
 sub some_answers
 {
 	my ($graph, $step, $name) = @_;
@@ -266,8 +266,8 @@ sub draw_wait
 	return;
 }
 
-# draw_graph(NAME): by rand(); one inside another one is small, and nobody does
-# anything there by hand
+# draw_graph(NAME): by rand(); a graph inside another one is small, and nothing
+# is done by hand there
 sub draw_graph
 {
 	my ($name, $input) = @_;
@@ -302,8 +302,8 @@ sub draw_graph
 	return $graph;
 }
 
-# What somebody does each time that the step waits for it; it is too late to try one
-# again that others do not wait for
+# What is done by hand each time that the step waits for it; it is too late to
+# retry a step for which no other step waits
 sub some_hands
 {
 	my ($graph, $step, $name) = @_;

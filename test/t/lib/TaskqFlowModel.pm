@@ -1,10 +1,10 @@
-# TaskqFlowModel: what a workflow does, in plain words: a model of one thread.
+# TaskqFlowModel: what a workflow does: a simple model with one thread.
 #
-# It is told, transaction by transaction in the order of their commits, what came
-# from outside: which steps were claimed, what workers said of them and whom they
-# lost, what was done by hand.  It says in which state each step is after each
-# transaction, what a worker was given, and what the instance is in the end.
-# What workers say is laid down by the graph, not told.
+# It gets, transaction by transaction in the order of their commits, what
+# happened: which steps were claimed, what workers answered and which claims
+# were lost, what was done by hand. It returns in which state each step is after
+# each transaction, what a worker was given, and what the instance is in the
+# end. The answers of workers are laid down by the graph.
 package TaskqFlowModel;
 
 use strict;
@@ -36,7 +36,7 @@ sub chosen
 	return $choice && (ref $choice eq 'ARRAY' || $choice->{$child});
 }
 
-# Can it be said that it will never be?
+# Is it certain that the step will never exist?
 sub never
 {
 	my ($self, $name) = @_;
@@ -126,7 +126,7 @@ sub finished
 	return $one->{state} =~ /^(?:done|filtered)$/ || ($one->{state} eq 'dead' && $self->strategy($one) eq 'continue_on_failure');
 }
 
-# Does what comes after it no longer wait for it?
+# Do the steps after it no longer wait for it?
 sub passed
 {
 	my ($self, $one) = @_;
@@ -139,9 +139,9 @@ sub is_free
 	return !grep { !$self->passed($self->{steps}{$_}) } map { @{ $self->{made}{$_} // [] } } @{ $one->{of}{parents} };
 }
 
-# results(NAME): of a step of the graph, as those behind it see it; a list for
-# members, of which those that died have an error in place of a result; the last
-# of what is returned is whether there is any
+# results(NAME): of a step of the graph, as the steps after it see them; a list
+# for members, in which a dead member has an error in place of a result; the
+# last returned value is whether there is any
 sub result_of
 {
 	my ($self, $name) = @_;
@@ -161,7 +161,7 @@ sub dependency_results
 	for my $name (@{ $one->{of}{parents} })
 	{
 		my ($result, $is) = $self->result_of($name);
-		# a member has its own part as payload, and is not told those of all
+		# a member has its own part as payload, and does not get those of all
 		$result = { map { $_ => $result->{$_} } grep { $_ ne 'batches' } keys %$result } if $one->{of}{type} eq 'batch_worker' && ref $result eq 'HASH';
 		$results{$name} = $result if $is;
 	}
@@ -194,7 +194,7 @@ sub payload
 	return [ map { scalar $self->payload($_) } @$value ];
 }
 
-# All that it has waited for has ended.
+# Everything that the step has waited for has ended.
 sub release
 {
 	my ($self, $one) = @_;
@@ -271,7 +271,7 @@ sub decides
 
 # --- ends
 
-# {child => 1} or a list of members' payloads; nothing for what cannot be
+# {child => 1} or a list of members' payloads; nothing for what is not possible
 sub choice
 {
 	my ($self, $one, $result) = @_;
@@ -336,10 +336,10 @@ sub pass_on
 	return;
 }
 
-# What holds others up
+# What holds other steps up
 sub failed { return grep { $_->{state} eq 'dead' && !$_[0]->passed($_) } values %{ $_[0]{steps} }; }
 
-# Is nothing new to begin?
+# May no new step begin?
 sub is_stopped
 {
 	my ($self) = @_;
@@ -357,9 +357,9 @@ sub dies
 	return;
 }
 
-# Those that have not begun are cancelled: all of them, or those of a batch.
-# One that waits for a signal or a time has not, one that waits for an
-# instance inside has.
+# The steps that have not begun are cancelled: all of them, or those of a batch.
+# A step that waits for a signal or a time has not begun, one that waits for an
+# inner instance has.
 sub cancels
 {
 	my ($self, $failure) = @_;
@@ -375,8 +375,9 @@ sub cancels
 	return;
 }
 
-# What was cancelled because of a failure comes back when that is repaired, and
-# what was chosen meanwhile is made, even if what was repaired fails again at once.
+# Steps that were cancelled because of a failure come back when it is repaired,
+# and what was chosen in the meantime is created, even if the repaired step
+# fails again immediately.
 sub comes_back
 {
 	my ($self) = @_;
@@ -392,10 +393,11 @@ sub comes_back
 	return;
 }
 
-# What follows from what has happened.  All that one call ends has ended at the
-# same time.  What was chosen is made first, if a failure does not forbid it, then
-# what waits for nothing any more begins; some of that may end at once, and what
-# follows from that comes next.  In the end what has failed is seen to.
+# What follows from what has happened. Everything that one call ends has ended
+# at the same time. What was chosen is created first, if a failure does not
+# forbid it, then the steps that no longer wait for anything begin; some of them
+# may end immediately, and what follows from that comes next. In the end
+# failures are handled.
 sub settle
 {
 	my ($self) = @_;
@@ -422,7 +424,7 @@ sub settle
 	return;
 }
 
-# --- what comes from outside; each dies with words when it cannot be
+# --- what happens outside; each dies with a message if it is not possible
 
 sub claimed
 {
@@ -436,7 +438,7 @@ sub claimed
 	return;
 }
 
-# given(STEP): what its claim should have told
+# given(STEP): what its claim should have returned
 sub given
 {
 	my ($self, $one) = @_;
@@ -453,7 +455,7 @@ sub most_attempts
 	return $one->{of}{max_attempts} // 3;
 }
 
-# A worker has ended the claim, as was laid down.
+# A worker has ended the claim as laid down.
 sub said
 {
 	my ($self, $one, $outcome) = @_;
@@ -477,7 +479,7 @@ sub said
 	return;
 }
 
-# Its worker was lost, in one way or another.
+# Its worker was lost in some way.
 sub lost
 {
 	my ($self, $one, $reason) = @_;
@@ -492,7 +494,7 @@ sub lost
 	return;
 }
 
-# A signal was given: it ends a step that waits, or will.
+# A signal was sent: it ends a step that waits, or will wait.
 sub signalled
 {
 	my ($self, $name, $n, $answer) = @_;
@@ -508,7 +510,7 @@ sub signalled
 	return;
 }
 
-# An instance inside has ended; it may have done so when it began.
+# An inner instance has ended; it may have done so when it began.
 sub inner_ended
 {
 	my ($self, $name, $n, $state, $result) = @_;
@@ -529,7 +531,7 @@ sub timed
 	return;
 }
 
-# Somebody has done by hand what was laid down.
+# What was laid down was done by hand.
 sub handed
 {
 	my ($self, $one, $n, $op) = @_;
@@ -552,8 +554,8 @@ sub handed
 	return;
 }
 
-# Those of the transaction of the first one that waited for a time which was over
-# before they could: where a call takes long.
+# The steps of the first one's transaction that waited for a time which was over
+# before they could begin: where a call takes long.
 sub note_over
 {
 	my ($self, @events) = @_;
@@ -568,9 +570,9 @@ sub note_over
 	return;
 }
 
-# replay(EVENTS): what is not as it should be.  An event is {at, kind, step, ...};
-# those with the same time are of one transaction, after which each step
-# must be in the state that it should be in.
+# replay(EVENTS): the differences from the model. An event is {at, kind, step,
+# ...}; those with the same time belong to one transaction, after which each
+# step must be in the right state.
 sub replay
 {
 	my ($self, @events) = @_;
@@ -603,7 +605,7 @@ sub replay
 	return;
 }
 
-# Has something ended, maybe together with others?  What is cancelled follows
+# Has something ended, maybe together with other steps? A cancelled step follows
 # from a failure.
 sub is_end
 {
@@ -674,7 +676,7 @@ sub instance
 	  (scalar grep { $_->{state} eq 'running' } @steps), defined $result ? json($result) : '-';
 }
 
-# A batch that has come to nothing: there are no members of it, and never will be.
+# A batch that has come to nothing: it has no members, and never will.
 sub is_empty
 {
 	my ($self, $step) = @_;
@@ -683,7 +685,7 @@ sub is_empty
 	return $parts && !@$parts;
 }
 
-# Shown as one that there will not be
+# Shown as a step that will not exist
 sub is_skipped
 {
 	my ($self, $step) = @_;
@@ -704,7 +706,7 @@ sub steps_total
 	return $total;
 }
 
-# That of the last step there is; of several, an object by their names
+# The result of the last existing step; of several, an object by their names
 sub result
 {
 	my ($self, $state) = @_;
@@ -725,7 +727,7 @@ sub result
 	return $result;
 }
 
-# steps(): how each is shown, also those that are not there
+# steps(): how each is shown, also those that do not exist
 sub steps
 {
 	my ($self) = @_;

@@ -1,14 +1,14 @@
 # TaskqInit: a new cluster is the copy of one that initdb made before.
 #
-# initdb needs a second of processor time, and the TAP tests make some eighty
-# clusters.  TASKQ_TEMPLATES names a directory, which all tests of a run share,
-# with clusters to be copied; each is made when it is first wanted.  Without
-# it, and for a cluster with options of its own, initdb is called as ever.
+# initdb needs a second of processor time, and the TAP tests create some eighty
+# clusters. TASKQ_TEMPLATES names a directory, which all tests of a run share,
+# with clusters to copy; each is created when it is first needed. Without it,
+# and for a cluster with options of its own, initdb is called as usual.
 #
-# Copies have one system identifier.  Two clusters of one test must not: by it
-# the extension knows its own from a copy, and a standby its primary.  So the
-# first cluster of each test is a copy of template 1, the second one of
-# template 2, and so on; tests have nothing to do with each other.
+# Copies have the same system identifier. Two clusters of one test must not: by
+# it the extension tells a copy from its own database, and a standby its
+# primary. So the first cluster of each test is a copy of template 1, the second
+# one of template 2, and so on; tests do not affect each other.
 package TaskqInit;
 
 use strict;
@@ -31,7 +31,8 @@ sub command
 	return $real_command->('cp', '-a', template(++$made), $data);
 }
 
-# template(NUMBER): its directory.  Who comes while it is being made waits.
+# template(NUMBER): its directory. A test that needs it while it is being
+# created waits.
 sub template
 {
 	my ($number) = @_;

@@ -1,11 +1,11 @@
-# What keys, insertions, junctions and changes mean, in plain words: a model of
-# one thread that replays what was committed, call by call.
+# What keys, insertions, junctions and changes mean: a model with one thread
+# that replays what was committed, call by call.
 #
-# A task waits, runs, is suspended or has ended; whether one that waits is
-# pending or blocked follows from all tasks of its key, and is asked for when
-# nobody is at work.  Versions that nobody has told are known to be above what
-# they were; so is that of each task of an ordered key, which others of the key
-# move.
+# A task waits, runs, is suspended or has ended; whether a waiting task is
+# pending or blocked follows from all tasks of its key, and is checked when no
+# client is working. Versions that no call has returned are only known to be
+# above the former ones; so is the version of each task of an ordered key, which
+# other tasks of the key move.
 package TaskqModel;
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use warnings;
 my %LIVE = map { $_ => 1 } qw(waiting running suspended);
 my %REVIVABLE = map { $_ => 1 } qw(done dead cancelled filtered suspended);
 
-# new(QUEUE => {open, dead, suspended, lifo}): open 0 is no order at all
+# new(QUEUE => {open, dead, suspended, lifo}): open 0 is no order
 sub new
 {
 	my ($class, %rules) = @_;
@@ -47,7 +47,7 @@ sub live
 	return $task;
 }
 
-# changed(TASK, {what is told of it})
+# changed(TASK, {what is reported of it})
 sub changed
 {
 	my ($self, $task, $told) = @_;
@@ -97,7 +97,7 @@ sub enter
 	return $self->{tasks}{$id};
 }
 
-# Ids are drawn when the key is locked, and it stays so until the commit.
+# Ids are drawn when the key is locked, and it stays locked until the commit.
 sub in_order
 {
 	my ($self, $id, $queue, $key) = @_;
@@ -149,7 +149,8 @@ sub play_list
 
 # --- claims and their ends
 
-# Claims of others may be on their way; the order is looked at when they are not.
+# Claims of other sessions may be in progress; the order is checked when they
+# are not.
 sub claimed
 {
 	my ($self, $task, $worker) = @_;
@@ -207,7 +208,7 @@ sub play_decide
 	return;
 }
 
-# --- people
+# --- calls by operators
 
 sub by_hand
 {
@@ -407,7 +408,7 @@ sub docs
 	return;
 }
 
-# A document that was added when the claim had begun may have come after it.
+# A document that was added after the claim began may come after it.
 sub play_claim_docs
 {
 	my ($self, $a, $r, $began) = @_;
@@ -429,9 +430,9 @@ sub play_claim_docs
 	return;
 }
 
-# --- lines
+# --- key queues
 
-# The tasks of a key that wait or run, the next ones first.
+# The tasks of a key that wait or run, in their order.
 sub line
 {
 	my ($self, $queue, $key) = @_;
@@ -455,7 +456,8 @@ sub is_held
 }
 
 # told(ID, ...): what each task and document should be, lines of text, sorted.
-# Of those that wait for others of their key, these tasks are the first ones.
+# Of those that wait for other tasks of their key, these tasks are the first
+# ones.
 sub told
 {
 	my ($self, @ahead) = @_;
@@ -491,7 +493,7 @@ sub told
 	return @lines;
 }
 
-# Versions: what is wrong with those that there are, {id => version}
+# Versions: what is wrong with the existing ones, {id => version}
 sub wrong_versions
 {
 	my ($self, $is) = @_;

@@ -29,10 +29,9 @@ sub launcher
 		  . " WHERE backend_type = 'taskq launcher'");
 }
 
-# A worker comes, not of the process id given, within so many seconds: 15 is
-# what is promised, and much less than the minute for which it and the launcher
-# sleep when nobody wakes them.
-# Returns its process id.
+# A worker starts, with another process id than the given one, within so many
+# seconds: 15 are promised, and that is much less than the minute for which it
+# and the launcher sleep without a wake. Returns its process id.
 sub awaits_worker
 {
 	my ($node, $database, $not, $seconds, $name) = @_;
@@ -47,7 +46,7 @@ sub awaits_worker
 	return $come ? worker($node, $database) : 0;
 }
 
-# A worker goes within so many seconds.
+# A worker leaves within so many seconds.
 sub awaits_no_worker
 {
 	my ($node, $database, $seconds, $name) = @_;
@@ -62,7 +61,7 @@ sub awaits_no_worker
 	return;
 }
 
-# A database's worker takes another turn, and is done with it.
+# A database's worker completes another round.
 sub awaits_turn
 {
 	my ($node, $database) = @_;

@@ -68,7 +68,7 @@ sub roles_of
 }
 
 # make_extension(NODE, DATABASE, MATRIX): the roles, and a database whose
-# extension belongs to one that is no superuser any more.
+# extension belongs to a role that is no longer a superuser.
 sub make_extension
 {
 	my ($node, $database, $m) = @_;
@@ -93,9 +93,9 @@ SQL
 	return;
 }
 
-# fill_queues(NODE, DATABASE, MATRIX): three queues alike, whose tasks carry
-# "secret of QUEUE" wherever they can, and "mark of QUEUE" in what monitors
-# may see; workers of all; and the grants.
+# fill_queues(NODE, DATABASE, MATRIX): three queues alike, whose tasks have
+# "secret of QUEUE" wherever they can, and "mark of QUEUE" in what monitors may
+# see; workers of all; and the grants.
 sub fill_queues
 {
 	my ($node, $database, $m) = @_;
@@ -184,7 +184,8 @@ SELECT taskq_grant('q3', 'owner_granted', '{submit,work,read,manage}');
 SELECT taskq_grant(q, 'revoked', '{submit,work,read,manage}') FROM unnest(ARRAY['q1', '*']) q;
 SELECT taskq_revoke(q, 'revoked', '{submit,work,read,manage}') FROM unnest(ARRAY['q1', '*']) q;
 SQL
-	# made once, taken back: what a call leaves behind when it is undone
+	# created once, and rolled back: the sequences that a rolled back call
+	# leaves advanced
 	$text .= <<'SQL';
 CREATE TABLE m.todo (n serial PRIMARY KEY, role text, call text, tells text, shut boolean);
 CREATE TYPE m.answer AS (code text, words text, helped boolean);
@@ -202,20 +203,20 @@ BEGIN
         RETURN '.';
     ELSIF message = 'permission denied for this workflow' AND detail = format('The right "%s" on the queues of its steps is missing.', of_right) THEN
         RETURN lower(left(of_right, 1));
-    ELSIF message = 'permission denied for this task' AND detail = format('The right "%s" on its queue is missing.', of_right) THEN
+    ELSIF message ~ '^permission denied for task [0-9]+$' AND detail = format('Privilege "%s" on its queue is required.', of_right) THEN
         RETURN lower(left(of_right, 1));
-    ELSIF message LIKE 'permission denied for this worker%' THEN
+    ELSIF message LIKE 'permission denied for worker%' THEN
         RETURN 'n';
-    ELSIF message LIKE 'must be superuser%' THEN
+    ELSIF message LIKE 'permission denied to activate%' THEN
         RETURN '!';
-    ELSIF hint = format('Somebody who may manage the queue can run: SELECT taskq_grant(%L, %L, ''{%s}'');', queue, role, of_right)
-        AND detail = format('The right "%s" is missing.', of_right) THEN
+    ELSIF hint = format('Ask a role that can manage the queue to run: SELECT taskq_grant(%L, %L, ''{%s}'');', queue, role, of_right)
+        AND detail = format('Privilege "%s" is required.', of_right) THEN
         RETURN upper(left(of_right, 1)) || queue;
     END IF;
-    RETURN CASE WHEN message LIKE '% task% cannot be completed' THEN state ELSE state || ': ' || message END;
+    RETURN CASE WHEN message LIKE 'cannot complete % task%' THEN state ELSE state || ': ' || message END;
 END
 $$;
--- a call as a role, undone; words: all that it told
+-- a call as a role, rolled back; words: everything that it returned
 CREATE FUNCTION m.ask(role text, call text, tells text, shut boolean, first text, OUT code text, OUT words text, OUT hint text) LANGUAGE plpgsql AS $$
 DECLARE
     message text;
@@ -260,8 +261,8 @@ BEGIN
     FOR todo IN SELECT * FROM m.todo ORDER BY n LOOP
         got := m.ask(todo.role, todo.call, todo.tells, todo.shut, NULL);
         helped := NULL;
-        IF got.hint LIKE '%can run: %' THEN
-            again := m.ask(todo.role, todo.call, todo.tells, todo.shut, substring(got.hint from 'can run: (.*);$'));
+        IF got.hint LIKE '%to run: %' THEN
+            again := m.ask(todo.role, todo.call, todo.tells, todo.shut, substring(got.hint from 'to run: (.*);$'));
             helped := CASE WHEN again.code = got.code OR again.code LIKE '42%' THEN again.words ELSE 'ok' END;
         END IF;
         RETURN NEXT json_build_array(todo.n, got.code, got.words, helped);
@@ -287,7 +288,7 @@ sub tasks_of
 	return \%task;
 }
 
-# call_of(TASKS, TEXT, OBJECT, ROLE): (call, what it tells, ids in it)
+# call_of(TASKS, TEXT, OBJECT, ROLE): (call, what it returns, ids in it)
 sub call_of
 {
 	my ($task, $text, $object, $role) = @_;
@@ -311,7 +312,7 @@ sub call_of
 	}
 	elsif ($object =~ /^(mine|theirs|free)$/)
 	{
-		$put{worker} = { mine => "'worker of $role'", theirs => "'worker of stranger'", free => "'nobody has this name'" }->{$object};
+		$put{worker} = { mine => "'worker of $role'", theirs => "'worker of stranger'", free => "'an unused name'" }->{$object};
 	}
 	else
 	{
@@ -321,7 +322,7 @@ sub call_of
 	return ($call, $tells // 'NULL', @ids);
 }
 
-# told_of(WORDS, IDS...): with ids made alike
+# told_of(WORDS, IDS...): with the ids replaced by one and the same
 sub told_of
 {
 	my ($words, @ids) = @_;
@@ -335,8 +336,8 @@ my $processor_time = 0;
 
 sub processor_time { return $processor_time }
 
-# run_calls(NODE, DATABASE, MATRIX, [[role, class]...]): one hash for each
-# cell, with what came of it.
+# run_calls(NODE, DATABASE, MATRIX, [[role, class]...]): one hash for each cell,
+# with its result.
 sub run_calls
 {
 	my ($node, $database, $m, @roles) = @_;

@@ -16,7 +16,7 @@ use Time::HiRes qw(time);
 our @EXPORT = qw(start_node open_session within stays timely sound worker_pid error_of hit recovered start_again amcheck
   start_clients end_clients said errors_of words_of_errors start_limit_clients kill_limit_client build_c);
 
-# What sessions in the background are asked is no result of a test.
+# What is sent to background sessions is not a result of a test.
 {
 	no warnings 'redefine', 'once';
 	*PostgreSQL::Test::BackgroundPsql::note = sub { };
@@ -24,9 +24,9 @@ our @EXPORT = qw(start_node open_session within stays timely sound worker_pid er
 
 my $clients_made = 0;
 
-# start_node(NAME, SETTINGS): a server with the extension in database
-# postgres, its background worker running and its first turn over: what a test
-# does from then on, the duties of a start do not meet.
+# start_node(NAME, SETTINGS): a server with the extension in database postgres,
+# its background worker running and its first round over: the duties of a start
+# do not affect what a test does from then on.
 sub start_node
 {
 	my ($name, %settings) = @_;
@@ -51,7 +51,7 @@ sub start_node
 }
 
 # open_session(NODE, DATABASE): a session that stays, for transactions that are
-# open while the test goes on; each of its queries has the whole time limit.
+# open while the test continues; each of its queries has the whole time limit.
 sub open_session
 {
 	my ($node, $database) = @_;
@@ -61,7 +61,7 @@ sub open_session
 	return $session;
 }
 
-# within(SECONDS, CODE): polls until CODE is true; false when time is up.
+# within(SECONDS, CODE): polls until CODE is true; false if the time is up.
 sub within
 {
 	my ($seconds, $code) = @_;
@@ -69,15 +69,16 @@ sub within
 
 	while (time < $begun + $seconds)
 	{
-		# a server that is just going away makes a client of it die
+		# a client dies if the server is just shutting down
 		return 1 if eval { $code->() };
 		TaskqClient::pause($begun);
 	}
 	return eval { $code->() } ? 1 : 0;
 }
 
-# stays(SECONDS, CODE): CODE is true for as long.  It is asked four times, the
-# last time at the end: for what would not become true again by itself.
+# stays(SECONDS, CODE): CODE is true for that time. It is called four times, the
+# last time at the end: for conditions that would not become true again by
+# themselves.
 sub stays
 {
 	my ($seconds, $code) = @_;
@@ -90,9 +91,9 @@ sub stays
 	return 1;
 }
 
-# timely(BOUND, NAME, CODE): CODE does something and returns how long that
-# took.  A busy machine makes single tries late, so there are up to eight of
-# them, and the fastest counts; what is always late fails.
+# timely(BOUND, NAME, CODE): CODE does something and returns how long that took.
+# A busy machine makes single attempts late, so there are up to eight of them,
+# and the fastest counts; what is always late fails.
 sub timely
 {
 	my ($bound, $name, $code) = @_;
@@ -115,8 +116,8 @@ sub worker_pid
 		  . " AND datname = '" . ($database // 'postgres') . "'");
 }
 
-# sound(NODE, crashes => N): tables and memory agree, and the log shows no
-# bug, and no crash but the expected ones.
+# sound(NODE, crashes => N): tables and memory agree, and the log shows no bug,
+# and no crash except the expected ones.
 sub sound
 {
 	my ($node, %expected) = @_;
@@ -143,9 +144,9 @@ sub error_of
 	return $err =~ /(?:ERROR|FATAL):\s+(\w{5})\s*$/m ? $1 : "exit $rc: $err";
 }
 
-# recovered(NODE, N, SECONDS): the server has come back from its Nth crash,
-# with its background worker, in time.  Nothing is asked before the server
-# lets somebody in.
+# recovered(NODE, N, SECONDS): the server has started again after its Nth crash,
+# with its background worker, in time. Nothing is sent before the server accepts
+# connections.
 sub recovered
 {
 	my ($node, $n, $seconds) = @_;
@@ -158,8 +159,8 @@ sub recovered
 	});
 }
 
-# hit(NODE, PID): a backend is killed, and the server tells so.  One that had
-# ended its work already, and has no exit left to be kept from, is not hit.
+# hit(NODE, PID): a backend is killed, and the server logs it. A backend that
+# had already finished its work, and had only its exit left, is not hit.
 sub hit
 {
 	my ($node, $pid) = @_;
@@ -183,8 +184,8 @@ sub start_again
 	});
 }
 
-# amcheck(NODE): tables and indexes are what they should be; those of the
-# system are not ours.
+# amcheck(NODE): tables and indexes are correct; those of the system are not
+# checked.
 sub amcheck
 {
 	my ($node, $database) = @_;
@@ -196,9 +197,9 @@ sub amcheck
 	return;
 }
 
-# start_clients(NODE, N, SCRIPT): N processes that send a psql script again
-# and again, whatever becomes of their connections, until end_clients().
-# What psql prints, errors too, is collected: said() gives the lines of all.
+# start_clients(NODE, N, SCRIPT): N processes that send a psql script again and
+# again, whatever happens to their connections, until end_clients(). The output
+# of psql, including errors, is collected: said() gives the lines of all.
 sub start_clients
 {
 	my ($node, $n, $script) = @_;
@@ -253,8 +254,8 @@ sub build_c
 	return $program;
 }
 
-# start_limit_clients(NODE, MODE, N, SEED): N processes of limit_client.c,
-# until end_clients(); said() gives what they wrote down.
+# start_limit_clients(NODE, MODE, N, SEED): N processes of limit_client.c, until
+# end_clients(); said() gives what they wrote down.
 sub start_limit_clients
 {
 	my ($node, $mode, $n, $seed) = @_;
@@ -286,7 +287,7 @@ sub start_limit_client
 	return;
 }
 
-# Another one takes its place.
+# Another process replaces it.
 sub kill_limit_client
 {
 	my ($clients, $i) = @_;
@@ -307,7 +308,7 @@ sub errors_of
 }
 
 # words_of_errors(NODE, SQLSTATE...): what the log says of these errors, each
-# once, with how often and what it was doing.
+# once, with how often and in which context.
 sub words_of_errors
 {
 	my ($node, @codes) = @_;

@@ -15,20 +15,20 @@ my $LONG = 45; # seconds: far more than it takes, less than a waiter's minute
 my $node;
 my $made = 0;
 
-# waiters_of(NODE): the server in which they sleep from now on.
+# waiters_of(NODE): the server in which sessions sleep from now on.
 sub waiters_of { ($node) = @_; return; }
 
 sub sql { return $node->safe_psql('postgres', shift) }
 
-# Who waits to claim, and how often waiters have slept, were woken, and have
-# passed a wake on.
+# The number of waiting sessions, and how often waiters have slept, were woken,
+# and have passed a wake on.
 sub numbers
 {
 	my @n = split /\|/, sql('SELECT waiting, sleeps, wakes, passed_on FROM taskq.debug_waiters()');
 	return { waiting => $n[0], sleeps => $n[1], wakes => $n[2], passed_on => $n[3] };
 }
 
-# start(TEXT): a session of its own that runs it; answer() gives what it said.
+# start(TEXT): a session of its own that runs it; answer() returns its output.
 sub start
 {
 	my ($text) = @_;
@@ -76,13 +76,13 @@ sub has_ended
 	my ($w) = @_;
 
 	return 1 if $w->{ended};
-	# it dies when the other side has ended just now
+	# it dies if the other side has just ended
 	return 0 if $w->{run}->pumpable && eval { $w->{run}->pump_nb; 1 } && $w->{run}->pumpable;
 	eval { $w->{run}->finish };
 	return $w->{ended} = 1;
 }
 
-# answer(W): what it printed, or its SQLSTATE; 'none' when it goes on.
+# answer(W): what it printed, or its SQLSTATE; 'none' if it still runs.
 sub answer
 {
 	my ($w, $seconds) = @_;
@@ -94,7 +94,7 @@ sub answer
 
 sub pid_of { my ($w) = @_; return sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$w->{name}'") }
 
-# at_point(W): it has come to a debug point, and waits there.
+# at_point(W): it has reached a debug point, and waits there.
 sub at_point
 {
 	my ($w) = @_;

@@ -6,11 +6,11 @@
  *
  * It works until the stop file exists or its parent is gone.  Times are
  * nanoseconds of the machine's monotonic clock.  Each line of the log is
- * written at once, so that a killed client has logged what it knew.
+ * written immediately, so that a killed client has logged what it knew.
  *
  * max: claims of two queues, of no worker and of one, that are committed,
  * rolled back, rolled back to a savepoint, and prepared; so are the ends of
- * claims.  Its lines:
+ * claims.  The lines of the log:
  *
  *	B KIND TASK TOKEN FROM TO GID	a claim is held from its answer until its
  *									lease ends, unless something ends it
@@ -319,7 +319,7 @@ end_round(void)
 		return;
 	if (dice < 4)
 	{
-		/* its row is written anew; it is held as long as before at least */
+		/* its row is written again; it is held at least as long as before */
 		if (end_call(&c, 3 + any(2)))
 			held[held_count++] = c;
 		return;
@@ -393,8 +393,8 @@ end_round(void)
 
 /*
  * Prepared transactions of this client, or of the one before it.  A claim
- * that is rolled back so was never made, and its token may be another's next:
- * nothing that was held before is used any more.
+ * that is rolled back with one was never made, and another claim may get its
+ * token: nothing that was held before is used again.
  */
 static void
 undo_prepared(void)

@@ -90,7 +90,7 @@ PATHS = ["$.input.n > 3", "$.input.n <= 3", "exists($.results)", "$.results.s1.o
 TIMES = ["2026-01-01 00:00 UTC", "2001-01-01", "tomorrow", "now", "epoch"]
 NO_TIMES = ["", "soon", "2026-13-01", "infinity", "1 h", "300000-01-01"]
 NO_PATHS = ["", "$.", "$.input[", "n > ", "$ ? (@.a ==)", "$.a like_regex \"(\"", "\"\\u0000\""]
-CALLED = ["called", "failing", "nobody"]        # workflows that the hostile test defines, and one that it does not
+CALLED = ["called", "failing", "missing"]        # workflows that the hostile test defines, and one that it does not
 INTERVALS = ["1 s", "5 min", "1:30", "1 day 2 hours", "PT5M", "3 weeks", "500 ms", "9 years"]
 NO_INTERVALS = ["", " ", "5", "1.5", "+5", "soon", "-1 s", "11 years", "5 parsecs", "1 s 1 s 1 s",
                 "999999999999 years", "s", "0 s"]
@@ -99,7 +99,7 @@ STRANGE = [None, True, False, 0, -1, 1.5, 1e300, [], {}, "", "x", [1], [[]], {"a
 
 
 def strange(rng):
-    """A copy, since mutations go on inside."""
+    """A copy, since its members are mutated, too."""
     return copy.deepcopy(rng.choice(STRANGE))
 
 
@@ -198,7 +198,7 @@ class Generator:
                     "timeout": self.span,
                     "on_timeout": lambda: rng.choice(["fail", "complete"])}
             if type == "approval":
-                ways.update({"role": lambda: rng.choice(["pg_monitor", "nobody", self.word(63)]),
+                ways.update({"role": lambda: rng.choice(["pg_monitor", "missing", self.word(63)]),
                              "escalate_after": lambda: rng.choice(INTERVALS),
                              "escalate_to": lambda: rng.choice(["pg_monitor", self.word(63)])})
         for name, make in ways.items():
@@ -408,7 +408,7 @@ class Generator:
         elif way == 2:
             rng.choice(steps)["name"] = rng.choice([rng.choice(steps).get("name"), "compensate:s1"])
         elif way == 3:
-            rng.choice(steps)["depends_on"] = [rng.choice(steps).get("name"), rng.choice(["nobody", "s1", 5])]
+            rng.choice(steps)["depends_on"] = [rng.choice(steps).get("name"), rng.choice(["missing", "s1", 5])]
         elif way == 4:
             definition["steps"][rng.randrange(len(steps))] = strange(rng)
         elif way == 5:
@@ -419,7 +419,7 @@ class Generator:
             rng.choice(steps)[rng.choice(["failure_strategy", "payload"])] = "isolate"
         elif way == 8:
             rng.choice(steps)[rng.choice(["workflow", "signal", "timer"])] = \
-                rng.choice([{"name": "go"}, {"name": "go", "role": "nobody"}, {"after": "0 s"}, {"at": "now"}, strange(rng)])
+                rng.choice([{"name": "go"}, {"name": "go", "role": "missing"}, {"after": "0 s"}, {"at": "now"}, strange(rng)])
         else:
             step = rng.choice(steps)
             step.pop(rng.choice(list(step) or [""]), None)

@@ -1,9 +1,9 @@
-# Chaos::Flow: those of Chaos::Rules that are about workflows.
+# Chaos::Flow: the rules of Chaos::Rules that are about workflows.
 #
-# They judge what became of each instance by its template (Chaos::Templates,
-# but only as the log has it), by what clients did to its steps, and by the
-# rows at the end.  What a step that nobody worked on can have ended by follows
-# from its parents.
+# They check what happened to each instance by its template (Chaos::Templates,
+# but only as the log has it), by what clients did to its steps, and by the rows
+# at the end. How a step that no worker did can have ended follows from its
+# parents.
 package Chaos::Flow;
 
 use strict;
@@ -44,7 +44,7 @@ sub holds
 # Microseconds
 sub interval { my ($text) = @_; my ($n) = $text =~ /^(\d+) ms$/ or die "no such interval: $text"; return $n * 1000; }
 
-# May a member of that batch fail, and the batch go on?
+# May a member of that batch fail, and the batch continue?
 sub is_excused
 {
 	my ($h, $flow, $definition) = @_;
@@ -62,7 +62,7 @@ sub member_count
 	return min($parts, $result->{max_workers} // $parts);
 }
 
-# --- what became of steps
+# --- what happened to steps
 
 # The first task of a step
 sub task_of { my ($h, $flow, $name) = @_; return ($h->{steps}{$flow}{$name} // [])->[0]; }
@@ -76,7 +76,7 @@ sub is_finished
 	  || ($task->{state} eq 'dead' && is_excused($h, $flow, $h->definition_of($flow, $name)));
 }
 
-# Those steps of a name that there are: itself, or the members of a batch
+# The existing steps of a name: the step itself, or the members of a batch
 sub made
 {
 	my ($h, $flow, $name) = @_;
@@ -96,7 +96,7 @@ sub value { my ($text) = @_; return $json->decode($text); }
 sub text { my ($value) = @_; return $json->encode($value); }
 sub same { my ($one, $other) = @_; return $one eq $other || text(value($one)) eq text(value($other)); }
 
-# The instances around an instance, itself first
+# The instances around an instance, the instance itself first
 sub around
 {
 	my ($h, $flow) = @_;
@@ -116,7 +116,7 @@ sub in_order { return sort { $a <=> $b } @_; }
 
 # --- rules
 
-# The instances inside of an instance, itself first
+# The instances inside an instance, the instance itself first
 sub within
 {
 	my ($h, $flow) = @_;
@@ -134,9 +134,9 @@ sub within
 	return @within;
 }
 
-# Two instances of one name and key: was the one surely live all the time in
-# which the other one was started?  Not once it may have been brought back: who
-# retries a step of an instance inside of it does that as well.
+# Two instances of one name and key: was the one certainly live all the time in
+# which the other one was started? Not after it may have been brought back: a
+# retry of a step of an inner instance does that, too.
 sub surely_live
 {
 	my ($h, $flow, $from, $till) = @_;
@@ -150,8 +150,8 @@ sub surely_live
 	return any { ok($_) && $_->{t0} > $till } map { @{ $h->{completions}{ $_->{id} } // [] } } @tasks;
 }
 
-# An acknowledged start has made an instance, or has found the one that has its
-# key; one that failed has made none; and nobody else has.
+# An acknowledged start has created an instance, or has found the one with its
+# key; one that failed has created none; and there is no other instance.
 sub no_loss
 {
 	my ($h) = @_;
@@ -186,7 +186,7 @@ sub no_loss
 	for my $flow (map { $h->{flows}{$_} } in_order(keys %{ $h->{flows} }))
 	{
 		my $from = $flow->{parent} eq '-' ? $h->{starts}{ $flow->{in} } : inner_of($h, $flow);
-		push @bad, "workflow $flow->{id} ($flow->{in}) is there, and nobody has started it" unless $from;
+		push @bad, "workflow $flow->{id} ($flow->{in}) exists, and was never started" unless $from;
 	}
 	for my $flow (in_order(keys %{ $h->{steps} }))
 	{
@@ -211,8 +211,8 @@ sub inner_of
 	return $outer eq $flow->{parent} && type($definition) eq 'workflow' && $definition->{workflow}{name} eq $flow->{name} ? $definition : undef;
 }
 
-# After the drain each instance is in one final state, the one that its steps
-# say; what is blocked waits for something that has failed; a cancel counts.
+# After the drain each instance is in a final state, the one that follows from
+# its steps; blocked steps wait for a failed one; a cancel counts.
 sub ends
 {
 	my ($h) = @_;
@@ -232,7 +232,7 @@ sub ends
 		if (!$final{ $flow->{state} }) { push @bad, "workflow $id is stuck: $flow->{state}"; next; }
 		if ($flow->{state} eq 'cancelled')
 		{
-			push @bad, "workflow $id is cancelled, and nobody has cancelled it" unless any { maybe($_) } @cancels;
+			push @bad, "workflow $id is cancelled, and no client has cancelled it" unless any { maybe($_) } @cancels;
 			push @bad, map { "workflow $id is cancelled, and $_ is blocked" } @blocked;
 			next;
 		}
@@ -254,7 +254,7 @@ sub ends
 	return @bad;
 }
 
-# What decides whether there is a step: the first decision or batch before it
+# What decides whether a step exists: the first decision or batch before it
 sub decider
 {
 	my ($h, $flow, $definition) = @_;
@@ -269,7 +269,7 @@ sub decider
 	return;
 }
 
-# What a decision that is done has chosen
+# What a completed decision has chosen
 sub chosen
 {
 	my ($h, $flow, $decision) = @_;
@@ -299,8 +299,8 @@ sub should_be
 	return $name;
 }
 
-# Each step that should be there is, once, and no other one; what a condition
-# forbids was not done.
+# Each step that should exist does, once, and no other one; a step that a
+# condition forbids was not done.
 sub steps
 {
 	my ($h) = @_;
@@ -319,7 +319,8 @@ sub steps
 			my $decider = @names ? undef : decider($h, $flow, $definition);
 			my $settled = $decider && task_of($h, $flow, $decider->{name});
 			$should{$_} = 1 for @names;
-			# what comes of a decision does not when the instance has been cancelled
+			# the steps of a decision do not exist if the instance has been
+			# cancelled
 			$late{$_} = 1 for $h->{flows}{$flow}{state} eq 'cancelled' && decider($h, $flow, $definition) ? (@names, $definition->{name}) : ();
 			$skipped{ $definition->{name} } = 1 if $settled && $settled->{state} eq 'done';
 		}
@@ -340,7 +341,7 @@ sub steps
 	return @bad;
 }
 
-# Before that time a step surely had not begun: its parents had not ended, or
+# Before that time a step certainly had not begun: its parents had not ended, or
 # its instance had not been started.
 sub earliest_begin
 {
@@ -360,7 +361,7 @@ sub earliest_begin
 	};
 }
 
-# Before that time a step surely had not ended so that others could begin
+# Before that time a step certainly had not ended so that others could begin
 sub earliest_end
 {
 	my ($h, $flow, $name) = @_;
@@ -373,7 +374,7 @@ sub earliest_end
 		my @ways = map { $_->{t0} } $h->hands_on($task->{id}, 'resolve');
 
 		if (!is_finished($h, $flow, $name)) { FOREVER; }
-		# filtered; or it has died before, and the others went on without it
+		# filtered; or it has died before, and the others continued without it
 		elsif ($task->{state} ne 'done' || (is_excused($h, $flow, $definition) && $h->hands_on($task->{id}))) { $begin; }
 		else
 		{
@@ -384,7 +385,7 @@ sub earliest_end
 	};
 }
 
-# The same of one that no worker has ended
+# The same for a step that no worker has ended
 sub passive_end
 {
 	my ($h, $flow, $task, $definition, $begin) = @_;
@@ -406,8 +407,8 @@ sub passive_end
 	return @ways;
 }
 
-# A step is handed out only when all that it depends on has ended, at the time
-# of its instance, and not when that was cancelled.
+# A step is handed out only when everything on which it depends has ended, at
+# the time of its instance, and not after that was cancelled.
 sub order
 {
 	my ($h) = @_;
@@ -428,8 +429,7 @@ sub order
 	return @bad;
 }
 
-# What the result of a step that is done may be, as JSON; nothing where nobody
-# knows
+# The possible result of a completed step, as JSON; nothing if it is unknown
 sub possible_results
 {
 	my ($h, $flow, $task, $definition) = @_;
@@ -445,7 +445,7 @@ sub possible_results
 	return defined $definition->{branches} ? () : @results;
 }
 
-# What a step is told of one that it depends on; nothing where nobody knows
+# What a step gets of one on which it depends; nothing if it is unknown
 sub told_of
 {
 	my ($h, $flow, $name, $told) = @_;
@@ -456,7 +456,7 @@ sub told_of
 	return value($task->{result});
 }
 
-# What a claim has told of results and payload is so.
+# The results and the payload that a claim returned are right.
 sub told_wrongly
 {
 	my ($h, $flow, $name, $told) = @_;
@@ -477,7 +477,7 @@ sub told_wrongly
 		}
 		elsif (@made) { $should{$parent} = told_of($h, $flow, $parent, $given); }
 	}
-	# a member has its own part as payload, and is not told those of all
+	# a member has its own part as payload, and does not get those of all
 	if (type($definition) eq 'batch_worker' && ref $should{ $definition->{depends_on}[0] } eq 'HASH')
 	{
 		my %batch = %{ $should{ $definition->{depends_on}[0] } };
@@ -514,7 +514,7 @@ sub is_part
 	return ($number > 1 || $start == 0) && ($number < $count || $end == $result->{total});
 }
 
-# Results are those that somebody gave; claims tell them; and that of an
+# Results are those that a worker gave; claims return them; and the result of an
 # instance is that of its last steps.
 sub results
 {
@@ -547,7 +547,7 @@ sub results
 		my ($flow, $name) = Chaos::History::step_of($claim->{key}) or next;
 		my $told = $h->{told}{"$claim->{id} $claim->{token}"} // next;
 		next unless $h->{flows}{$flow} && task_of($h, $flow, $name) && $h->definition_of($flow, $name);
-		# else it should not have been handed out at all
+		# otherwise it should not have been handed out at all
 		next if any { !is_finished($h, $flow, $_) } parents($h, $flow, $name);
 		push @bad, map { "workflow $flow: $name was told $_" } told_wrongly($h, $flow, $name, $told);
 	}

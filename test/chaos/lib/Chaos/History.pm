@@ -30,7 +30,7 @@
 # each worker; connections and ends of processes; starts (by the name that an
 # instance has in its input), flows (by id), steps (by instance and name), and
 # by_hand (by task).  A claim is one task that was handed out by one operation
-# that is known to have happened, not before {t0}; it lives surely from {from}
+# that is known to have happened, not before {t0}; it lives certainly from {from}
 # to {until}.
 package Chaos::History;
 
@@ -62,7 +62,7 @@ sub load_file
 	$self->add_line("P $process") if defined $process;
 	while (my $line = <$in>)
 	{
-		# a killed process may leave half a line, which says nothing
+		# a killed process may leave half a line, which is ignored
 		$self->add_line($line) if chomp $line;
 	}
 	close $in;
@@ -137,7 +137,7 @@ sub add_line
 
 sub ok { return $_[0]{outcome} eq 'ok'; }
 
-# It happened, or may have.
+# It happened, or may have happened.
 sub maybe { return $_[0]{outcome} ne 'fail'; }
 
 sub setting { return $_[0]{settings}{ $_[1] } // $_[2]; }
@@ -150,7 +150,7 @@ sub finish
 	for my $op (@{ $self->{ops} })
 	{
 		$op->{replied} = $op->{t1} != FOREVER && $op->{outcome} ne 'unknown' && ($op->{code} // '') ne 'lost';
-		# what was meant to be rolled back cannot have happened
+		# a transaction that was to be rolled back cannot have happened
 		$op->{outcome} = 'fail' if ($op->{end} // '') =~ /rollback/;
 		$op->{outcome} = 'fail' if $op->{outcome} eq 'unknown' && ($op->{code} // '') ne '';
 	}
@@ -246,8 +246,8 @@ sub definition_of
 	return $of->{$1} && ($of->{$1}{type} // '') eq 'batch_worker' ? $of->{$1} : undef;
 }
 
-# Retries and resolutions that may have happened to a task, of one kind if that
-# is said
+# Retries and resolutions that may have happened to a task, of one kind if it is
+# given
 sub hands_on
 {
 	my ($self, $id, $what) = @_;
@@ -298,7 +298,7 @@ sub index_claims
 	return;
 }
 
-# Before that time the task surely could not be claimed; a claim that waits
+# Before that time the task certainly could not be claimed; a claim that waits
 # was made, and all its tasks were handed out, after it.
 sub earliest
 {
@@ -322,7 +322,7 @@ sub index_workers
 		elsif ($op->{op} =~ /^(heartbeat|claim|wait)$/)
 		{
 			push @{ $self->{signs}{ $op->{w} } }, $op->{t0} if ok($op);
-			# who waits lives on, also when nobody is told the answer
+			# a waiting worker stays alive, also if the answer gets lost
 			push @{ $self->{waited}{ $op->{w} } }, [ $op->{t0}, min($op->{t1}, $op->{t0} + $op->{wait} + 1_000_000) ]
 			  if $op->{wait} && maybe($op);
 		}
@@ -331,7 +331,7 @@ sub index_workers
 	@$_ = sort { $a <=> $b } @$_ for values %{ $self->{signs} };
 	for my $waits (values %{ $self->{waited} })
 	{
-		# how long the last one goes on that has begun by then
+		# how long the last one lasts that has begun by then
 		my $most = 0;
 		@$waits = sort { $a->[0] <=> $b->[0] } @$waits;
 		$_->[1] = $most = max($most, $_->[1]) for @$waits;
@@ -339,7 +339,7 @@ sub index_workers
 	return;
 }
 
-# The last sign of life of a worker that may have been given before that time
+# The last heartbeat of a worker that may have been sent before that time
 sub last_sign
 {
 	my ($self, $worker, $time) = @_;
@@ -361,7 +361,7 @@ sub by_worker { return $_[0]{held} ne 'lease'; }
 
 # connections: of each process that says when it connects, its connections in
 # order, [since, heard]: when it was there, and the last time at which it
-# surely still was, as an operation that was sent then had a reply.
+# certainly still was, as an operation that was sent then had a reply.
 # silent: when a process is known to have ended.
 sub index_connections
 {
@@ -384,7 +384,7 @@ sub index_connections
 	return;
 }
 
-# Until when the connection of a claim was surely there
+# Until when the connection of a claim was certainly there
 sub connected_until
 {
 	my ($self, $claim) = @_;
@@ -426,9 +426,9 @@ sub ends_near
 	return ($ends, $low);
 }
 
-# Until when a claim without a lease surely lives: its worker said something
-# less than the dead threshold ago, and has not begun to register anew or to
-# leave.
+# Until when a claim without a lease is certainly alive: its worker sent
+# something less than the dead threshold ago, and has not begun to register
+# again or to deregister.
 sub worker_lives_until
 {
 	my ($self, $claim) = @_;
@@ -451,8 +451,8 @@ sub worker_lives_until
 # How far the clocks of server and clients may differ in this run
 sub slack { return $_[0]->setting('slack', 5000); }
 
-# from, until: the claim surely lives between them.  lease_over: its lease is
-# surely over then, whatever was answered or not.
+# from, until: the claim is certainly alive between them. lease_over: its lease
+# has certainly expired then, whatever was answered.
 sub set_life
 {
 	my ($self, $claim) = @_;
@@ -492,8 +492,8 @@ sub set_life
 	return;
 }
 
-# May the end of this claim have cost no attempt?  Released, or its worker
-# left while it may have held it.
+# May the end of this claim have cost no attempt? Released, or its worker
+# deregistered while it may have held it.
 sub maybe_free
 {
 	my ($self, $claim) = @_;
@@ -518,7 +518,7 @@ sub maybe_free
 	};
 }
 
-# Was the task certainly or possibly completed, where done leaves no trace?
+# Was the task certainly or possibly completed, in a queue that keeps nothing?
 sub maybe_completed
 {
 	my ($self, $id) = @_;
@@ -539,7 +539,7 @@ sub leaves_nothing
 	return (($self->{queues}{$queue} // {})->{retention} // '') eq 'none';
 }
 
-# The priority that was asked for; the claim's own word if nobody knows
+# The requested priority; that of the claim's answer if it is unknown
 sub priority_of
 {
 	my ($self, undef, undef, undef, undef, $told, $key) = @_;

@@ -1,7 +1,7 @@
-# Chaos::Liveness: two rules of Chaos::Rules that say how long something may
-# take.  They only judge times in which the server, as far as the test knows,
-# could do what it promises: "recovery" after sabotage, and with room for a
-# machine that is busy.
+# Chaos::Liveness: two rules of Chaos::Rules about how long something may take.
+# They consider only times in which the server, as far as the test knows, could
+# do what it promises: "recovery" after sabotage, and with room for a busy
+# machine.
 package Chaos::Liveness;
 
 use strict;
@@ -23,7 +23,7 @@ sub has_limits
 # --- lost wake-ups
 
 # When a claim has ended so that the task could be claimed again, and which
-# attempt comes then; nothing where that is not certain.
+# attempt comes then; nothing if that is not certain.
 sub free_after
 {
 	my ($h, $claim) = @_;
@@ -37,8 +37,8 @@ sub free_after
 	return ($answer->{t1} + $h->backoff($claim->{q}, $claim->{attempt}) * (1 + $jitter) + $h->slack, $claim->{attempt} + 1);
 }
 
-# Until when an operation without an answer may have gone on: its transaction
-# ends soon after its client or its connection, but if it was prepared the
+# Until when an operation without an answer may have lasted: its transaction
+# ends soon after its client or its connection, but a prepared one when the
 # saboteur ends it.
 sub over_by
 {
@@ -48,7 +48,7 @@ sub over_by
 	$until += 3_000_000 if ($op->{end} // '') =~ /prepared/;
 	if (($op->{held} // 'lease') ne 'lease')
 	{
-		# who leaves gives back what it does not know of
+		# a worker that deregisters releases what it does not know of
 		my ($end) = grep { $_->{t0} >= $op->{t0} } @{ $h->{ends}{ $op->{w} } // [] };
 		$until = max($until, min($end->{t1}, $end->{t0} + 5_000_000)) if $end;
 	}
@@ -85,7 +85,7 @@ sub cut_out
 	return @left;
 }
 
-# The times, longer than that, in which tasks of these queues could surely be
+# The times, longer than that, in which tasks of these queues could certainly be
 # claimed, by queue: [from, till, task, claim that ended it]
 sub long_claimable
 {
@@ -124,9 +124,10 @@ sub frozen_times
 	return \%frozen;
 }
 
-# How long the task that could be claimed met somebody who slept.  Who took it
-# is judged by when it had the answer, another one by when it was surely free;
-# neither by a time in which one of them was frozen.
+# How long a claimable task and a sleeping worker existed at the same time. For
+# the worker that took the task its answer counts, for another one the moment
+# when the task was certainly free; times in which one of them was frozen do not
+# count.
 sub overslept
 {
 	my ($h, $waiter, $time, $frozen) = @_;
@@ -139,8 +140,8 @@ sub overslept
 	return max(0, map { $_->[1] - $_->[0] } cut_out(max($from, $waiter->{t0}), min($till, $waiter->{t1}), @apart));
 }
 
-# A waiter does not sleep on when there is something for it, and has been for
-# some time: neither for tasks nor for the end of one.
+# A waiter does not sleep while there has been something for it for some time:
+# neither for tasks nor for the end of one.
 sub no_lost_wake
 {
 	my ($h) = @_;
@@ -188,9 +189,9 @@ sub free_claims
 	return \%of_queue;
 }
 
-# Does what a claim got show that a task could not be claimed, which was to be
-# back by then?  It got nothing, or something less urgent: of less priority,
-# or, where the oldest comes first, submitted later.
+# Does the result of a claim show that a task could not be claimed, which should
+# be back by then? It got nothing, or something less urgent: of lower priority,
+# or, if the oldest comes first, submitted later.
 sub shows_absence
 {
 	my ($h, $op, $claim, $back) = @_;
@@ -207,7 +208,7 @@ sub shows_absence
 	return !@got;
 }
 
-# What a bound worker held can be claimed soon after its connection has ended.
+# Tasks of a bound worker can be claimed soon after its connection has ended.
 sub bound_workers
 {
 	my ($h) = @_;
@@ -220,7 +221,7 @@ sub bound_workers
 		my ($next) = grep { $_->{t1} > $claim->{t1} } @{ $h->{claims_of}{ $claim->{id} } };
 		next if $claim->{own_end} != Chaos::History::FOREVER || has_limits($h, $claim->{q});
 		next if !$next || $next->{attempt} != $claim->{attempt} + 1;
-		# somebody had it in between, and rolled back
+		# another worker had it in between, and rolled back
 		next if grep { $_ > $claim->{t0} && $_ < $next->{t0} } @{ $h->{touches}{ $claim->{id} } };
 
 		my $jitter = $h->{queues}{ $claim->{q} }{jitter} // 0;

@@ -1,5 +1,5 @@
-# Chaos::Report: the verdict on a history: a line for each rule, and the
-# counts that show that the run was worth judging.
+# Chaos::Report: the verdict on a history: a line for each rule, and the counts
+# that show that the run did enough.
 package Chaos::Report;
 
 use strict;
@@ -10,7 +10,7 @@ use Chaos::Rules;
 # SQLSTATEs that the contract gives for what clients do here
 my %expected = map { $_ => 1 } qw(TQ001 TQ006 TQ007 TQ010 22023 40001 40P01 55P03 57014 lost rollback);
 
-# and what who attends to workflows may meet, as others do so, too
+# and what attendants of workflows may meet, as others do the same
 my %by_hand = map { $_ => 1 } qw(signal cancel retry resolve);
 
 # judge(HISTORY): one [number, name, violations...] for each rule

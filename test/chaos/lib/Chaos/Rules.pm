@@ -1,10 +1,11 @@
 # Chaos::Rules: the rules, one function each; two that are about time are in
-# Chaos::Liveness, those about workflows in Chaos::Flow.  A step of a workflow
-# is a task, and those about tasks hold for it, too.
+# Chaos::Liveness, those about workflows in Chaos::Flow. A step of a workflow is
+# a task, and the rules about tasks hold for it, too.
 #
 # Each takes a history (Chaos::History) and returns the violations as texts.
-# Only what is wrong however the unknown operations went is a violation, so
-# that each one is a defect.  "Surely" below means: for every such way.
+# Only what is wrong whatever the outcome of the unknown operations is a
+# violation, so that each one is a defect. "Certainly" below means: for every
+# possible outcome.
 package Chaos::Rules;
 
 use strict;
@@ -80,8 +81,8 @@ sub no_loss
 # A step of a workflow?  Its instance answers for it.
 sub is_step { return Chaos::History::step_of($_[0]{key}) ? 1 : 0; }
 
-# What was refused, rolled back or never submitted is neither stored nor
-# handed out.
+# What was refused, rolled back or never submitted is neither stored nor handed
+# out.
 sub no_phantom
 {
 	my ($h) = @_;
@@ -121,7 +122,7 @@ sub atomic
 		push @bad, "key $key is a task without its row in the outbox" if !$rows && ($stored || $was{$key});
 		next if !$rows || $stored;
 
-		# done without a trace: somebody had it, and may have completed it
+		# done without a row: a worker had it, and may have completed it
 		next if $h->leaves_nothing($submit->{op}{q}) && (!$submit->{id} || $h->maybe_completed($submit->{id}));
 		push @bad, "key $key has a row in the outbox, but there is no task";
 	}
@@ -136,13 +137,13 @@ sub atomic
 	}
 	for my $key (sort keys %{ $h->{outbox} })
 	{
-		push @bad, "the outbox has key $key, which nobody submitted" unless $h->{submits}{$key} || $h->{starts}{$key};
+		push @bad, "the outbox has key $key, which was never submitted" unless $h->{submits}{$key} || $h->{starts}{$key};
 	}
 	return @bad;
 }
 
-# After the drain every task is in one finished state.  (Rule 23 judges the steps
-# that are blocked.)
+# After the drain every task is in one final state. (Rule 23 checks the blocked
+# steps.)
 sub one_end
 {
 	my ($h) = @_;
@@ -161,7 +162,8 @@ sub one_end
 	return @bad;
 }
 
-# May a step be done though nobody completed it?  By hand; or no worker does it.
+# May a step be done without a worker's completion? By hand; or no worker does
+# it.
 sub ends_otherwise
 {
 	my ($h, $task) = @_;
@@ -179,8 +181,8 @@ sub deleted_by_former_owner
 	return $task->{state} eq 'cancelled' && $task->{reason} eq 'deleted' && any { ($_->{by} // '') eq 'change' } @ops;
 }
 
-# At most one accepted completion; accepted = done = somebody completed it,
-# and who waited for the end was told the one that it had.
+# At most one accepted completion; accepted = done = a worker completed it, and
+# a session that waited for the end got the right one.
 sub one_completion
 {
 	my ($h) = @_;
@@ -204,7 +206,7 @@ sub one_completion
 	}
 	for my $task (@{ $h->{task_rows} // [] })
 	{
-		push @bad, "task $task->{id} is done, but nobody completed it"
+		push @bad, "task $task->{id} is done, but no worker completed it"
 		  if $task->{state} eq 'done' && !$h->maybe_completed($task->{id}) && !ends_otherwise($h, $task);
 	}
 	for my $op (grep { $_->{op} =~ /^(await|call)$/ && ok($_) } @{ $h->{ops} })
@@ -246,7 +248,7 @@ sub effects_once
 		next unless @maybe;
 		if (!grep { !$_->{effect} } @maybe)
 		{
-			# a task that left nothing is done, or somebody dropped it
+			# a task that left nothing is done, or its queue was dropped
 			my $done = $task ? $task->{state} eq 'done' || deleted_by_former_owner($task, @maybe) : $h->leaves_nothing($maybe[0]{q});
 			push @bad, "task $id is done, but its effect is missing" if $done && !$effect && !$h->hands_on($id, 'resolve');
 			push @bad, "task $id is not done, but has an effect" if $effect && !$done;
@@ -259,8 +261,8 @@ sub effects_once
 	return @bad;
 }
 
-# Two claims of a task are never surely alive at once, and none lies inside
-# the sure life of another.
+# Two claims of a task are never certainly alive at the same time, and none lies
+# inside the certain life of another.
 sub one_owner
 {
 	my ($h) = @_;
@@ -290,7 +292,7 @@ sub one_owner
 }
 
 # No answer counts that was sent after another claim of the task had been
-# answered; tokens rise; no pair of task and token is given out twice.
+# answered; tokens increase; no pair of task and token is given out twice.
 sub fencing
 {
 	my ($h) = @_;
@@ -349,7 +351,7 @@ sub met
 	return scalar grep { $_->{t0} < $next->{t1} && $_->{t1} > $claim->{t0} } @$ops;
 }
 
-# Never more attempts than allowed; their numbers rise; dead for want of
+# Never more attempts than allowed; their numbers increase; dead for lack of
 # attempts only when they are used up.
 sub attempts
 {
@@ -381,7 +383,7 @@ sub attempts
 		my $max = max_attempts($h, @$task{qw(key q)});
 		push @bad, "task $task->{id} ended at attempt $task->{attempt} of $max"
 		  if $max > 0 && $task->{attempt} > $max;
-		# who waits for a signal makes no attempts
+		# a step that waits for a signal makes no attempts
 		next if $task->{reason} eq 'timeout' && ends_otherwise($h, $task);
 		push @bad, "task $task->{id} is dead ($task->{reason}) at attempt $task->{attempt} of $max"
 		  if $task->{state} eq 'dead' && $costs{ $task->{reason} } && ($max < 0 || $task->{attempt} < $max);
@@ -389,7 +391,7 @@ sub attempts
 	return @bad;
 }
 
-# After an accepted completion nobody gets the task again.
+# After an accepted completion the task is not handed out again.
 sub no_redelivery
 {
 	my ($h) = @_;
@@ -450,10 +452,10 @@ sub tags_fit
 	return !grep { !$has{$_} } Chaos::History::words($some);
 }
 
-# In each queue, by priority and tags: the tasks that surely waited for a
-# first claim, as lists of [since, till], by rising since; till is the
-# greatest so far.  Left out are those of which an unknown claim may have
-# taken an attempt.
+# In each queue, by priority and tags: the tasks that certainly waited for a
+# first claim, as lists of [since, till], by increasing since; till is the
+# greatest so far. Left out are those of which an unknown claim may have taken
+# an attempt.
 sub waiting_tasks
 {
 	my ($h) = @_;
@@ -495,7 +497,7 @@ sub waited
 	return $low && $list->[ $low - 1 ][1] > $to;
 }
 
-# A claim must not return a task while a better one surely waited.  Under
+# A claim must not return a task while a better one certainly waited. Under
 # faults five in a hundred may.
 sub priority
 {
@@ -524,7 +526,7 @@ sub priority
 	return @bad > $allowed ? @bad : ();
 }
 
-# What may make recovery late, and that it has a bound itself
+# What may delay a recovery, and has a bound itself
 my %disturbs = map { $_ => 1 }
   qw(kill_backend kill_duties stop_duties restart promote wipe freeze_backend vacuum);
 
@@ -536,9 +538,9 @@ sub disturbances
 	return map { [ $_->{t0}, min($_->{t1}, $_->{t0} + 60_000_000) + $after ] } grep { $disturbs{ $_->{op} } } @{ $h->{ops} };
 }
 
-# undisturbed(BEGIN, SINCE, SPAN, LIMIT, DISTURBANCES in order): when
-# something is late that takes a span since that moment, or since the end of
-# a disturbance that met it
+# undisturbed(BEGIN, SINCE, SPAN, LIMIT, DISTURBANCES in order): when something
+# is late that takes a span since that moment, or since the end of a disturbance
+# that met it
 sub undisturbed
 {
 	my ($begin, $since, $span, $limit, @disturbed) = @_;
@@ -551,7 +553,7 @@ sub undisturbed
 	return $over;
 }
 
-# A task whose owner is gone comes back in time: late is what is handed out
+# A task whose worker is gone comes back in time: late is what is handed out
 # after the limit, while something less urgent of the queue was served.
 sub bounded_recovery
 {
@@ -573,10 +575,10 @@ sub bounded_recovery
 			my ($claim, $next) = @claims[ $i, $i + 1 ];
 			next if $claim->{own_end} != FOREVER || $next->{attempt} != $claim->{attempt} + 1;
 			next if $h->waits_for_others($claim->{q});
-			# somebody had it in between, and rolled back
+			# another worker had it in between, and rolled back
 			next if grep { $_ > $claim->{t0} && $_ < $next->{t0} } @{ $h->{touches}{$id} };
-			# the ways back: since when, and what has to pass then, which begins
-			# anew when the background worker comes back
+			# the ways back: since when, and what has to pass then, which starts
+			# again when the background worker returns
 			my @ways = ([ $claim->{lease_over}, 0 ]);
 			if (Chaos::History::by_worker($claim))
 			{
@@ -603,15 +605,15 @@ sub bounded_recovery
 	return @bad;
 }
 
-# What the audit says of a task that it had to mend
-my $repair = qr/claims passed over task/;
+# What the audit says of a task that it had to repair
+my $repair = qr/claims skipped claimable task/;
 
-# PostgreSQL's own: a backend that ends has given up its socket; when the server
-# is stopped at once just then, it wants to say so, and cannot.
+# PostgreSQL's own: a backend that ends has closed its socket; if the server is
+# stopped immediately just then, it tries to report that, and cannot.
 my $ends = qr/\[(\d+)\] 57P01 client backend FATAL:/;
 my $unsaid = qr/\[(\d+)\] XX000 client backend LOG:  could not send data to client: Bad file descriptor$/;
 
-# No crash that nobody caused, no error of class XX, sound tables.
+# No crash that the test did not cause, no error of class XX, sound tables.
 sub server
 {
 	my ($h) = @_;
@@ -637,7 +639,7 @@ sub server
 	return @bad;
 }
 
-# Claims never pass over a task by mistake, so the audit has nothing to mend.
+# Claims never skip a task by mistake, so the audit has nothing to repair.
 sub audit
 {
 	my ($h) = @_;
@@ -655,8 +657,8 @@ sub check
 	return @{ $h->{problems} };
 }
 
-# Of the tasks and steps of a key one runs at a time, and no task was handed out while an
-# earlier one surely waited, which was completed only later.
+# Of the tasks and steps of a key one runs at a time, and no task was handed out
+# while an earlier one certainly waited, which was completed only later.
 sub order_of_key
 {
 	my ($h) = @_;
@@ -696,7 +698,7 @@ sub order_of_key
 	return @bad;
 }
 
-# The parts of a group are let go together, when both are there, and once; no
+# The parts of a group are released together, when both exist, and once; no
 # release is lost; no part is handed out before.
 sub groups
 {
@@ -734,13 +736,13 @@ sub groups
 	return @bad;
 }
 
-# The most claims surely alive at once, and the first time it was so
+# The most claims certainly alive at the same time, and the first such time
 sub most_alive
 {
 	my (@claims) = @_;
 	my ($alive, $most, $when) = (0, 0, 0);
 
-	# ends first: what ends then may be the cause of what begins
+	# ends first: an end may be the cause of what begins
 	for my $event (
 		sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] }
 		map { ([ $_->{from}, 1 ], [ $_->{until}, -1 ]) } grep { $_->{from} < $_->{until} } @claims)

@@ -1,9 +1,9 @@
 # Chaos::Run: servers, clients and sabotage of one run of the chaos test.
 #
 # new() starts a server and the clients; sabotage() carries out the plan that
-# was drawn from the seed; drain() lets the workers finish; history() gives
-# what the checker judges.  All that is written lies in one directory, where
-# test/chaos/check can judge it once more.
+# was drawn from the seed; drain() lets the workers finish; history() gives what
+# the checker checks. Everything that is written lies in one directory, where
+# test/chaos/check can check it again.
 package Chaos::Run;
 
 use strict;
@@ -16,14 +16,14 @@ use Chaos::History;
 use Chaos::Templates;
 
 # A silent worker is given more time than one whose connection has ended, so
-# that the two can be told apart.
+# that the two can be distinguished.
 my %interval = (dead_threshold => 3000, reaper_interval => 300);
 
-# The queues: what the server is told, and what the checker knows of it
-# (times in microseconds).  Completions in "bare" write no effects; "tied" has
-# tasks that bound workers hold long; those of "serial" have keys, those of
-# "group" wait for each other; "flow" has the steps of workflows, of which there
-# are some elsewhere, too; "idle", "pile" and "stack" are served by sleepers alone.
+# The queues: what the server gets, and what the checker knows of them (times in
+# microseconds). Completions in "bare" write no effects; "tied" has tasks that
+# bound workers hold for long; those of "serial" have keys, those of "group"
+# wait for each other; "flow" has the steps of workflows, of which there are
+# some elsewhere, too; only sleepers serve "idle", "pile" and "stack".
 my @queues = (
 	[ plain => '"notify": true, "max_attempts": 6, "retry": "fixed", "retry_base": "100 ms", "lease": "1 s"',
 		'max=6 retry=fixed base=100000 lease=1000000' ],
@@ -89,12 +89,12 @@ my @clients = (
 	[ 'sleeper', 's4', 'pile', 'a', 'lease', 0 ]);
 
 # What is done in each twenty seconds, in an order that is drawn; and in every
-# third one, when the server is let alone, so that who sleeps can sleep long
+# third one, when the server is spared, so that sleepers can sleep long
 my %basket = (
 	kill_worker => 7, freeze_worker => 2, kill_backend => 4, freeze_backend => 1, stop_duties => 1, kill_duties => 1,
 	restart => 1, wipe => 2, snapshot => 1, vacuum => 1, end_backend => 2, kill_sleeper => 1, check => 2);
 my %quiet_basket = (kill_worker => 6, freeze_worker => 2, end_backend => 1, check => 2);
-my $hush = 14;         # seconds for which nothing comes to who sleeps
+my $hush = 14;         # seconds without a task for the sleepers
 my $snapshot = 20;     # seconds for which a snapshot is held
 
 # A line for the log, about the time since the server was started
@@ -328,7 +328,7 @@ sub seed_of
 	return $n;
 }
 
-# Let what was frozen go on in time; begin dead clients again; end prepared
+# Resume frozen processes in time; start dead clients again; end prepared
 # transactions whose owner is gone, as their names say.
 sub look_after_clients
 {
@@ -362,9 +362,9 @@ sub look_after_clients
 
 sub submits { my ($process) = @_; return $process->{role} =~ /^(producer|caller|grouper|starter)$/; }
 
-# Producers leave out queues that have enough to do for now, so that the
-# drain of a long run is no longer than that of a short one.  What the audit
-# has done is lost with the server, so it is asked for now and then.
+# Producers leave out queues that have enough to do for now, so that the drain
+# of a long run is no longer than that of a short one. What the audit has done
+# is lost with the server, so it is read from time to time.
 sub look_at_queues
 {
 	my ($self) = @_;
@@ -411,7 +411,7 @@ sub sabotage
 	{
 		my ($time, $action, $which, $length) = @$step;
 		$self->wait_until(3600, sub { now() >= $begin + $time * 1e6 });
-		# on a slow machine less is done, and the server is spared as long
+		# on a slow machine less is done, and the server is spared for as long
 		if ($action eq 'hush') { $begin = now() - $time * 1e6; }
 		elsif ($action ne 'promote' && now() > $begin + ($time + 10) * 1e6) { $self->{left_out}++; next; }
 		$self->can("do_$action")->($self, $which, $length);
@@ -480,7 +480,7 @@ sub do_kill_worker
 	}
 }
 
-# One that sleeps holds nothing, as a rule; what woke it must not be lost.
+# A sleeper usually holds nothing; what woke it must not be lost.
 sub do_kill_sleeper
 {
 	my ($self, $which) = @_;
@@ -520,11 +520,11 @@ sub kill_and_wait
 	my $op = $self->begin_op($what);
 
 	kill 'KILL', $pid;
-	# the crash has been seen when that process is no more
+	# the crash has been noticed when that process is gone
 	return $self->end_when_back($op, sub { !kill(0, $pid) && $self->server_answers });
 }
 
-# The server is itself again when it answers and has its background worker.
+# The server is ready when it answers and has its background worker.
 sub end_when_back
 {
 	my ($self, $op, $answers) = @_;
@@ -542,7 +542,7 @@ sub do_kill_backend
 	return $self->kill_and_wait('kill_backend', $pid);
 }
 
-# A connection ends, and all others go on.
+# A connection ends, and all others continue.
 sub do_end_backend
 {
 	my ($self, $which) = @_;
@@ -554,8 +554,8 @@ sub do_end_backend
 	return;
 }
 
-# Not longer than it takes: it may hold a lock that everybody needs, and
-# nothing else can be done meanwhile.
+# Not longer than necessary: it may hold a lock that every session needs, and
+# nothing else can be done at the same time.
 sub do_freeze_backend
 {
 	my ($self, $which, $length) = @_;
@@ -603,7 +603,7 @@ sub do_restart
 	return $self->end_when_back($op, sub { $self->server_answers });
 }
 
-# The old primary is shut down; its synchronous standby has all that was
+# The old primary is shut down; its synchronous standby has everything that was
 # acknowledged.
 sub do_promote
 {
@@ -632,8 +632,8 @@ sub do_snapshot
 	return;
 }
 
-# For some time nothing is submitted to who sleeps: a task for which nobody
-# was woken stays where it is.
+# For some time nothing is submitted to the sleepers: a task for which no
+# sleeper was woken stays where it is.
 sub do_hush
 {
 	my ($self) = @_;
@@ -653,7 +653,7 @@ sub end_hush
 	return;
 }
 
-# Tables and memory are compared while everybody works.
+# Tables and memory are compared while all clients work.
 sub do_check
 {
 	my ($self) = @_;
@@ -683,7 +683,7 @@ SQL
 
 # --- the end
 
-# drain(SECONDS): sabotage is over; the workers go on until nothing is left
+# drain(SECONDS): sabotage is over; the workers continue until nothing is left
 sub drain
 {
 	my ($self, $seconds) = @_;
@@ -695,8 +695,8 @@ sub drain
 	append_to_file("$self->{dir}/drain", '');
 	$_->{until} = 0 for @{ $self->{frozen} };
 	$self->look_after_clients;
-	# live tasks are counted, anew after each end of a prepared transaction, and
-	# at the end the numbers are checked
+	# live tasks are counted, again after each end of a prepared transaction,
+	# and at the end the counts are checked
 	my $count = sub { $self->sql('SELECT sum(pending) FROM taskq.queues') };
 	$self->wait_until(20, sub { $count->(); !grep { submits($_) } values %{ $self->{process} } });
 	$self->{busy} = 1;
@@ -710,8 +710,8 @@ sub drain
 	return $drained;
 }
 
-# Is there something to do, or nobody to say?  What a failed step holds up
-# stays blocked when its instance has ended.
+# Is there something to do, or no server to answer? Steps that a failed step
+# holds up stay blocked when its instance has ended.
 sub tasks_left
 {
 	my ($self) = @_;
@@ -731,7 +731,7 @@ sub stop_clients
 
 	$self->{stopping} = 1;
 	append_to_file("$self->{dir}/stop", '');
-	# these would see it when they wake
+	# these would notice it when they wake up
 	kill 'KILL', grep { $self->{process}{$_}{role} eq 'sleeper' } keys %{ $self->{process} };
 	return if $self->wait_until(8, sub { !%{ $self->{process} } });
 	kill 'KILL', keys %{ $self->{process} };
@@ -739,7 +739,7 @@ sub stop_clients
 	return;
 }
 
-# What the checker judges, as a file beside the logs
+# What the checker checks, as a file next to the logs
 sub write_final
 {
 	my ($self) = @_;

@@ -1,9 +1,9 @@
 # Chaos::Templates: the workflows of the chaos test.
 #
-# What the server is told of them is what the checker knows of them.  Steps
-# called "choose" and "split" get results that say what comes of them (flow.c),
-# and one called "signal" waits for the signal "go".  Conditions compare the
-# number that each instance is given, which is from 0 to 99.
+# The server and the checker get the same definitions. Steps called "choose" and
+# "split" get results that say what comes of them (flow.c), and one called
+# "signal" waits for the signal "go". Conditions compare the number that each
+# instance is given, which is from 0 to 99.
 package Chaos::Templates;
 
 use strict;
@@ -59,13 +59,13 @@ our @definitions = (
 		{"name": "y2", "depends_on": ["y"]},
 		{"name": "join", "type": "deferred", "depends_on": ["x", "y2", "z"]},
 		{"name": "last", "depends_on": ["join"]}]}',
-	'{"name": "gate", "on_failure": "stop", "steps": [
+	'{"name": "ways", "on_failure": "stop", "steps": [
 		{"name": "first"},
-		{"name": "gate", "type": "decision", "depends_on": ["first"], "branches": [
+		{"name": "ways", "type": "decision", "depends_on": ["first"], "branches": [
 			{"when": "$.input.n < 50", "steps": ["small"]},
 			{"when": "$.input.n >= 40", "steps": ["large"]}]},
-		{"name": "small", "depends_on": ["gate"]},
-		{"name": "large", "depends_on": ["gate"]},
+		{"name": "small", "depends_on": ["ways"]},
+		{"name": "large", "depends_on": ["ways"]},
 		{"name": "join", "type": "deferred", "depends_on": ["small", "large"]}]}',
 	'{"name": "inner", "steps": [
 		{"name": "p"},

@@ -1,4 +1,4 @@
-# The registry of running tasks misses none, whatever those who look after it
+# The table of running tasks misses none, whatever the sessions that maintain it
 # see or do not see, and roll back.
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use TaskqTest;
 my $LONG = 45;    # seconds: far more than it takes
 
 my $node = start_node(
-	'registry',
+	'running_tasks',
 	'taskq.dead_threshold' => "'1h'",
 	'taskq.reaper_interval' => "'200ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
@@ -38,11 +38,11 @@ sub is_over
 sub comes_back
 {
 	my ($name, $id) = @_;
-	return ok(within($LONG, sub { $sql->("SELECT state FROM taskq_get($id)") eq 'pending' }), "$name: it comes back")
+	return ok(within($LONG, sub { $sql->("SELECT state FROM taskq_get($id)") eq 'pending' }), "$name: the task comes back")
 	  && $sql->("SELECT taskq_cancel($id)");
 }
 
-# The background worker is held at that point, with the snapshot that it has
+# The background worker stops at that point, with the snapshot that it has
 # there.
 sub hold
 {
@@ -75,12 +75,12 @@ my $claimer = $node->background_psql('postgres');
 my $id = $sql->("SELECT taskq_submit('q')");
 $claimer->query_safe("BEGIN; SELECT taskq_claim('q', lease => '50 ms')");
 ok( within($LONG, sub { $claimer->query_safe("SELECT clock_timestamp() > lease_until FROM taskq.task WHERE task_id = $id") eq 't' }),
-	'a lease is over before its claim commits');
+	'a lease expires before its claim commits');
 my $first = hold('ends_begun');
 $claimer->query_safe('COMMIT');
 let_go();
 comes_back('that claim', $id);
-comes_back('the one before', $first);
+comes_back('the task of the claim before', $first);
 
 $sql->("SELECT taskq_register('w')");
 $id = $sql->("SELECT taskq_submit('q')");
@@ -90,55 +90,55 @@ $first = hold('orphans_begun');
 $claimer->query_safe('COMMIT');
 let_go();
 comes_back('the claim of a worker that had just ended', $id);
-comes_back('the one before', $first);
+comes_back('the task of the claim before', $first);
 $claimer->quit;
 
-# --- what is rolled back: an end that the duties of the same transaction see
+# --- a rollback: of an end that the duties of the same transaction see
 my $session = $node->background_psql('postgres');
 ($id, my $token) = claimed('1 s');
 $session->query_safe("BEGIN; SELECT taskq_complete($id, $token)");
-ok(is_over($id), 'a lease ends while its task is being completed');
+ok(is_over($id), 'a lease expires while its task is being completed');
 $session->query_safe('SELECT * FROM taskq_run_reapers()');
 $session->query_safe('ROLLBACK');
-comes_back('which is rolled back after the duties', $id);
+comes_back('the completion is rolled back after the duties', $id);
 
 $first = hold('ends_begun');
 ($id, $token) = claimed('1 h');
 $session->query_safe("SET taskq.debug_point = ''");
 $session->query_safe("BEGIN; SELECT taskq_complete($id, $token); SELECT taskq.debug_wipe(); SELECT * FROM taskq_run_reapers()");
 $session->query_safe('ROLLBACK');
-is($sql->('SELECT complete FROM taskq.debug_registry()'), 'f', 'the registry is not complete by what is rolled back');
+is($sql->('SELECT complete FROM taskq.debug_registry()'), 'f', 'a rollback does not complete the table of running tasks');
 let_go();
-ok(within($LONG, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'but when the background worker has read the rows');
-is($sql->("SELECT count(*) FROM taskq_check()"), '0', 'with all that run');
+ok(within($LONG, sub { $sql->('SELECT complete FROM taskq.debug_registry()') eq 't' }), 'the table is complete when the background worker has read the rows');
+is($sql->("SELECT count(*) FROM taskq_check()"), '0', 'it has all running tasks');
 is(error_of($node, "SELECT taskq_complete($id, $token)"), '', 'the task is completed');
-comes_back('the one before', $first);
+comes_back('the task of the claim before', $first);
 
 # --- an old snapshot
 $first = hold('ends_begun');
 $session->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 ($id) = claimed('50 ms');
-ok(is_over($id), 'a lease ends that the snapshot has not seen begin');
+ok(is_over($id), 'a lease expires whose claim the snapshot does not show');
 $session->query_safe('SELECT * FROM taskq_run_reapers()');
 $session->query_safe('COMMIT');
 let_go();
-comes_back('after the duties with that snapshot', $id);
-comes_back('the one before', $first);
+comes_back('the task after the duties with that snapshot', $id);
+comes_back('the task of the claim before', $first);
 $session->quit;
 
-# --- nobody may connect for some time
+# --- no connections are allowed for some time
 $sql->('CREATE DATABASE app');
 $node->safe_psql('app', 'CREATE EXTENSION taskq');
-$node->poll_query_until('app', 'SELECT complete FROM taskq.debug_registry()') or die 'no background worker in app';
+$node->poll_query_until('app', 'SELECT complete FROM taskq.debug_registry()') or die 'there is no background worker in app';
 $id = $node->safe_psql('app', "SELECT taskq_submit('q')");
 $node->safe_psql('app', "SELECT token FROM taskq_claim('q', lease => '3 s')");
 $sql->('ALTER DATABASE app ALLOW_CONNECTIONS false');
 ok(within($LONG, sub { worker_pid($node, 'app') eq '' }), 'the background worker of a database leaves');
 $sql->('ALTER DATABASE app IS_TEMPLATE true');
-ok(within($LONG, sub { $sql->('SELECT h FROM taskq_health() h') =~ /\b0 of taskq.max_running_tracked/ }), 'it is made a template, and forgotten');
+ok(within($LONG, sub { $sql->('SELECT h FROM taskq_health() h') =~ /\b0 of "+taskq\.max_running_tracked/ }), 'the database is made a template, and its worker is forgotten');
 $sql->('ALTER DATABASE app ALLOW_CONNECTIONS true');
 $sql->('ALTER DATABASE app IS_TEMPLATE false');
-ok(within($LONG, sub { $node->safe_psql('app', "SELECT state FROM taskq_get($id)") eq 'pending' }), 'and comes back: a lease ends');
+ok(within($LONG, sub { $node->safe_psql('app', "SELECT state FROM taskq_get($id)") eq 'pending' }), 'the worker returns: a lease expires');
 
 sound($node);
 $node->stop;
