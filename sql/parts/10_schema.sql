@@ -1,9 +1,9 @@
 /*
  * 10_schema: the schema of tables, types and views.
  *
- * Functions go into the schema that CREATE EXTENSION picked.  When that is
- * taskq itself it was there before and remains the user's; otherwise it is
- * made here, or taken over when it is empty and belongs to the installing
+ * Functions go into the schema that CREATE EXTENSION picked.  If that is taskq
+ * itself, it existed before and remains the user's.  Otherwise the schema is
+ * created here, or taken over if it is empty and belongs to the installing
  * role.
  */
 DO $$

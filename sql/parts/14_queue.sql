@@ -1,11 +1,11 @@
 /*
- * 14_queue: queues, their lanes, rights on them.
+ * 14_queue: queues, their lanes, and privileges on them.
  *
- * Row 0 of taskq.queue, named *, holds the defaults and the pause switch of
- * all queues; it exists once something was set.  Every change of these
+ * Row 0 of taskq.queue, named *, has the defaults and the pause switch of all
+ * queues; it exists once one of these has been set.  Every change of these
  * tables is announced to all sessions by an invalidation of the empty table
- * taskq.queue_change; insertions of tasks hold ROW EXCLUSIVE on it, and
- * drop_queue SHARE ROW EXCLUSIVE.
+ * taskq.queue_change.  Insertions of tasks hold ROW EXCLUSIVE on that table,
+ * and drop_queue SHARE ROW EXCLUSIVE.
  */
 CREATE TABLE taskq.queue_change ();
 COMMENT ON TABLE taskq.queue_change IS
@@ -13,7 +13,7 @@ COMMENT ON TABLE taskq.queue_change IS
 
 CREATE SEQUENCE taskq.queue_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.queue_id_seq IS
-    'Numbers of taskq.queue; behind 2147483647 those that are free are given out again, from 1 on';
+    'Numbers of taskq.queue; after 2147483647 free numbers are reused, from 1 on';
 
 CREATE TABLE taskq.queue (
     queue_id integer NOT NULL,
@@ -27,17 +27,17 @@ CREATE TABLE taskq.queue (
     CONSTRAINT queue_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queue_name_key UNIQUE (name)
 );
-COMMENT ON TABLE taskq.queue IS 'Queues; row 0, named *, is the switch and the defaults of all';
+COMMENT ON TABLE taskq.queue IS 'Queues; row 0, named *, has the switch and the defaults of all queues';
 COMMENT ON COLUMN taskq.queue.queue_id IS 'Number by which tasks refer to the queue';
 COMMENT ON COLUMN taskq.queue.name IS 'Name, 1 to 200 bytes';
-COMMENT ON COLUMN taskq.queue.owner_role IS 'Role that may do everything with it';
+COMMENT ON COLUMN taskq.queue.owner_role IS 'Role that has all privileges on it';
 COMMENT ON COLUMN taskq.queue.options IS 'Options that were set; others have their defaults';
-COMMENT ON COLUMN taskq.queue.paused_at IS 'Set while no task is handed out';
+COMMENT ON COLUMN taskq.queue.paused_at IS 'When the queue was paused; null if no pause is set';
 COMMENT ON COLUMN taskq.queue.paused_until IS 'When the pause ends by itself';
 COMMENT ON COLUMN taskq.queue.pause_reason IS 'Reason that was given for the pause';
-COMMENT ON COLUMN taskq.queue.created_at IS 'When the queue was made';
+COMMENT ON COLUMN taskq.queue.created_at IS 'When the queue was created';
 COMMENT ON CONSTRAINT queue_pkey ON taskq.queue IS 'Looked up by number';
-COMMENT ON CONSTRAINT queue_name_key ON taskq.queue IS 'Looked up by name; two sessions that make one queue at once';
+COMMENT ON CONSTRAINT queue_name_key ON taskq.queue IS 'Looked up by name; two sessions that create the same queue';
 
 CREATE SEQUENCE taskq.lane_row_seq AS bigint;
 COMMENT ON SEQUENCE taskq.lane_row_seq IS 'Numbers of rows of taskq.lane';
@@ -65,7 +65,7 @@ CREATE TABLE taskq.queue_grant (
     rights integer NOT NULL,
     CONSTRAINT queue_grant_pkey PRIMARY KEY (queue_id, role_id)
 );
-COMMENT ON TABLE taskq.queue_grant IS 'Rights of roles on queues; queue 0 means all, also later ones';
+COMMENT ON TABLE taskq.queue_grant IS 'Privileges of roles on queues; queue 0 means all queues, including later ones';
 COMMENT ON COLUMN taskq.queue_grant.queue_id IS 'The queue, or 0';
 COMMENT ON COLUMN taskq.queue_grant.role_id IS 'The role; 0 is PUBLIC';
 COMMENT ON COLUMN taskq.queue_grant.rights IS 'Sum of 1 submit, 2 work, 4 read, 8 manage';

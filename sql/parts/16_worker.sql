@@ -1,11 +1,11 @@
 /*
  * 16_worker: workers and labels.
  *
- * A registration is a row, so is a name that claims without registering (a
- * label).  Heartbeats and progress are in shared memory; where that is
- * not, since the library is not preloaded, they are rows of the tables of
- * signs.  What these change stands in no index, so that changing a row is a
- * heap-only update.
+ * A registration is a row; so is a name that claims without registering (a
+ * label).  Heartbeats and progress are kept in shared memory.  If the library
+ * is not preloaded there is none, and they are rows of worker_sign and
+ * task_sign.  No index has the columns that these updates change, so that they
+ * are heap-only updates.
  */
 CREATE TABLE taskq.worker_change ();
 COMMENT ON TABLE taskq.worker_change IS
@@ -13,7 +13,7 @@ COMMENT ON TABLE taskq.worker_change IS
 
 CREATE SEQUENCE taskq.worker_id_seq AS integer CYCLE;
 COMMENT ON SEQUENCE taskq.worker_id_seq IS
-    'Numbers of taskq.worker; after the last one those that are free are given out again';
+    'Numbers of taskq.worker; after the last one free numbers are reused';
 
 CREATE TABLE taskq.worker (
     worker_id integer NOT NULL DEFAULT pg_catalog.nextval('taskq.worker_id_seq'),
@@ -37,26 +37,26 @@ COMMENT ON COLUMN taskq.worker.worker_id IS 'Number by which tasks refer to this
 COMMENT ON COLUMN taskq.worker.name IS 'Name, 1 to 200 bytes';
 COMMENT ON COLUMN taskq.worker.state IS '1 registered, 2 declared dead, 3 label, 4 deregistered or replaced';
 COMMENT ON COLUMN taskq.worker.role_id IS 'Role that registered it';
-COMMENT ON COLUMN taskq.worker.queues IS 'Queues that it claims from when it names none; null is all';
+COMMENT ON COLUMN taskq.worker.queues IS 'Queues that it claims from if the claim names none; null is all';
 COMMENT ON COLUMN taskq.worker.tags IS 'Its capabilities';
-COMMENT ON COLUMN taskq.worker.info IS 'What it says of itself';
-COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was made; of a label, when it was last used, to the hour';
+COMMENT ON COLUMN taskq.worker.info IS 'Information that the worker gave about itself';
+COMMENT ON COLUMN taskq.worker.registered_at IS 'When the row was created; for a label, when it was last used, to the hour';
 COMMENT ON COLUMN taskq.worker.ended_at IS 'When it was declared dead or left';
 COMMENT ON COLUMN taskq.worker.draining IS 'It gets no further tasks';
-COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at once; null is any number';
-COMMENT ON COLUMN taskq.worker.bound_instance IS 'Start of the server to which bound_session belongs; any other one is over';
-COMMENT ON COLUMN taskq.worker.bound_session IS 'Number of the connection that it is bound to; null is none';
-COMMENT ON COLUMN taskq.worker.incarnation IS 'Number of the process that registered it, which it may pass to be told from others of its name; null of a label';
+COMMENT ON COLUMN taskq.worker.max_running IS 'Tasks that it may hold at the same time; null is any number';
+COMMENT ON COLUMN taskq.worker.bound_instance IS 'Start of the server to which bound_session belongs; bindings of other starts have ended';
+COMMENT ON COLUMN taskq.worker.bound_session IS 'Number of the connection that it is bound to; null if it is not bound';
+COMMENT ON COLUMN taskq.worker.incarnation IS 'Number of the process that registered it, which can pass it to identify itself among processes of the same name; null for a label';
 COMMENT ON CONSTRAINT worker_pkey ON taskq.worker IS 'Looked up by number';
 CREATE UNIQUE INDEX worker_name_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@;
-COMMENT ON INDEX taskq.worker_name_idx IS 'One living worker of a name';
+COMMENT ON INDEX taskq.worker_name_idx IS 'One live worker of a name';
 CREATE INDEX worker_label_idx ON taskq.worker (name) WHERE state OPERATOR(pg_catalog.=) @WORKER_LABEL@;
 COMMENT ON INDEX taskq.worker_label_idx IS 'A label by its name; not unique, so that claims never wait for each other';
 CREATE INDEX worker_past_idx ON taskq.worker (name, registered_at) WHERE state OPERATOR(pg_catalog.<>) @WORKER_LABEL@;
-COMMENT ON INDEX taskq.worker_past_idx IS 'The newest registration of a name: a dead worker is told so';
+COMMENT ON INDEX taskq.worker_past_idx IS 'The newest registration of a name, to report that a worker was declared dead';
 CREATE INDEX worker_bound_idx ON taskq.worker (worker_id)
     WHERE state OPERATOR(pg_catalog.=) @WORKER_ACTIVE@ AND bound_session IS NOT NULL;
-COMMENT ON INDEX taskq.worker_bound_idx IS 'Living workers that are bound: whose connection is gone?';
+COMMENT ON INDEX taskq.worker_bound_idx IS 'Live workers that are bound, to find those whose connection has closed';
 
 CREATE SEQUENCE taskq.sign_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.sign_id_seq IS 'Numbers of taskq.worker_sign and taskq.task_sign';
@@ -69,14 +69,14 @@ CREATE TABLE taskq.worker_sign (
     CONSTRAINT worker_sign_pkey PRIMARY KEY (sign_id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE taskq.worker_sign IS
-    'Heartbeats of registered workers, of a server that does not preload the library; of several rows of a worker the newest counts';
+    'Heartbeats of registered workers on a server that does not preload the library; of several rows of a worker the newest counts';
 COMMENT ON COLUMN taskq.worker_sign.sign_id IS 'Number of the row';
 COMMENT ON COLUMN taskq.worker_sign.worker_id IS 'The registration';
 COMMENT ON COLUMN taskq.worker_sign.turn IS 'Claims from all of its queues';
 COMMENT ON COLUMN taskq.worker_sign.seen_at IS 'When it last sent a heartbeat';
-COMMENT ON CONSTRAINT worker_sign_pkey ON taskq.worker_sign IS 'The row to be changed';
+COMMENT ON CONSTRAINT worker_sign_pkey ON taskq.worker_sign IS 'The row to update';
 CREATE INDEX worker_sign_worker_idx ON taskq.worker_sign (worker_id);
-COMMENT ON INDEX taskq.worker_sign_worker_idx IS 'The signs of a worker';
+COMMENT ON INDEX taskq.worker_sign_worker_idx IS 'The heartbeats of a worker';
 
 CREATE TABLE taskq.task_sign (
     sign_id bigint NOT NULL DEFAULT pg_catalog.nextval('taskq.sign_id_seq'),
@@ -88,13 +88,13 @@ CREATE TABLE taskq.task_sign (
     CONSTRAINT task_sign_pkey PRIMARY KEY (sign_id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE taskq.task_sign IS
-    'How far running tasks are, on a server that does not preload the library; of several rows of a claim the newest that is not null counts';
+    'Progress of running tasks on a server that does not preload the library; of several rows of a claim the newest that is not null counts';
 COMMENT ON COLUMN taskq.task_sign.sign_id IS 'Number of the row';
 COMMENT ON COLUMN taskq.task_sign.task_id IS 'The task';
 COMMENT ON COLUMN taskq.task_sign.token IS 'The claim';
-COMMENT ON COLUMN taskq.task_sign.told_at IS 'When it was told';
-COMMENT ON COLUMN taskq.task_sign.progress IS '0 to 1; null when not told';
-COMMENT ON COLUMN taskq.task_sign.message IS 'Words of the worker; null when not told';
-COMMENT ON CONSTRAINT task_sign_pkey ON taskq.task_sign IS 'The row to be changed';
+COMMENT ON COLUMN taskq.task_sign.told_at IS 'When it was reported';
+COMMENT ON COLUMN taskq.task_sign.progress IS '0 to 1; null if not reported';
+COMMENT ON COLUMN taskq.task_sign.message IS 'Message of the worker; null if not reported';
+COMMENT ON CONSTRAINT task_sign_pkey ON taskq.task_sign IS 'The row to update';
 CREATE INDEX task_sign_task_idx ON taskq.task_sign (task_id);
-COMMENT ON INDEX taskq.task_sign_task_idx IS 'What was told of a task';
+COMMENT ON INDEX taskq.task_sign_task_idx IS 'The progress of a task';

@@ -1,10 +1,10 @@
 /*
- * 18_task: live tasks, and what of them is large.
+ * 18_task: live tasks, and their large values.
  *
- * The columns that a claim changes (token to state) are fixed in width, not
- * null and side by side, and no index or predicate uses them, so that a
- * claim is a heap-only update; TqTaskFixed in store/task.h is the image of
- * the fixed part.  Half of each page is left free for such updates.
+ * The columns that a claim changes (token to state) have a fixed width, are
+ * not null, and are next to each other.  No index or predicate uses them, so
+ * that a claim is a heap-only update.  TqTaskFixed in store/task.h is the
+ * image of the fixed part.  Half of each page is left free for such updates.
  */
 CREATE SEQUENCE taskq.task_id_seq AS bigint MAXVALUE 8796093022207;
 COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
@@ -12,19 +12,19 @@ COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
 /* Bounds above which ids and tokens continue; see engine/id.c. */
 CREATE SEQUENCE taskq.task_id_bound_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.task_id_bound_seq IS
-    'No number above this one has been drawn from taskq.task_id_seq; on disk before one is';
+    'No number above this one has been drawn from taskq.task_id_seq; on disk before such a number is drawn';
 CREATE SEQUENCE taskq.token_bound_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.token_bound_seq IS
-    'No token above this one has been given out; on disk before one is';
+    'No token above this one has been given out; on disk before such a token is given out';
 CREATE SEQUENCE taskq.timeline_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.timeline_seq IS
-    'Timeline on which ids and tokens were last moved on; 0 before the first task';
+    'Timeline on which ids and tokens last skipped to their bounds; 0 before the first task';
 CREATE SEQUENCE taskq.crash_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.crash_seq IS
-    'Since when the server''s statistics count, in microseconds, as of when ids were last moved on: since its last crash';
+    'Start of the server''s statistics, and so the time of its last crash, in microseconds, when ids last skipped to their bound';
 CREATE SEQUENCE taskq.start_seq AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE taskq.start_seq IS
-    'Number of the start of the server for which tokens were last moved on';
+    'Number of the server start for which tokens last skipped to their bound';
 
 CREATE TABLE taskq.task (
     task_id bigint NOT NULL,
@@ -83,48 +83,48 @@ COMMENT ON COLUMN taskq.task.created_at IS 'When it was submitted';
 COMMENT ON COLUMN taskq.task.token IS 'Fencing token of the newest claim; 0 before the first';
 COMMENT ON COLUMN taskq.task.version IS 'Raised by every change';
 COMMENT ON COLUMN taskq.task.claimed_at IS 'When it was claimed; -infinity while it is not';
-COMMENT ON COLUMN taskq.task.lease_until IS 'End of the claim; infinity when nothing but its worker ends it';
-COMMENT ON COLUMN taskq.task.worker_id IS 'Worker that claimed it; 0 is none';
-COMMENT ON COLUMN taskq.task.claimed_by IS 'Of a step, the role that claimed it; 0 is none';
+COMMENT ON COLUMN taskq.task.lease_until IS 'End of the claim; infinity if only its worker can end it';
+COMMENT ON COLUMN taskq.task.worker_id IS 'Worker that claimed it; 0 if there is no worker';
+COMMENT ON COLUMN taskq.task.claimed_by IS 'For a step, the role that claimed it; 0 if there is none';
 COMMENT ON COLUMN taskq.task.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.task.state IS '1 pending, 2 blocked, 3 running, 4 suspended, 5 done, 6 dead, 7 cancelled, 8 filtered, 9 redundant, 10 recreated';
 COMMENT ON COLUMN taskq.task.priority IS 'Higher is claimed first';
 COMMENT ON COLUMN taskq.task.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.task.max_attempts IS 'Executions allowed; -1 is any number';
 COMMENT ON COLUMN taskq.task.submitted_by IS 'Role that submitted it';
-COMMENT ON COLUMN taskq.task.run_as IS 'Role that last decided what it runs';
+COMMENT ON COLUMN taskq.task.run_as IS 'Role that last determined what it runs';
 COMMENT ON COLUMN taskq.task.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.task.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; of a step also 16: its payload is the input of the workflow; 32: it runs whatever its condition says; 64: its payload was changed by hand';
-COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns that stand in taskq.large';
-COMMENT ON COLUMN taskq.task.deadline IS 'A waiting task is dead past it';
+COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by other tasks of its key; for a step also 16: its payload is the input of the workflow; 32: it runs regardless of its condition; 64: its payload was changed by hand';
+COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns whose values are in taskq.large';
+COMMENT ON COLUMN taskq.task.deadline IS 'A task that still waits at this time becomes dead';
 COMMENT ON COLUMN taskq.task.wake_at IS 'Due time that a timer must watch';
 COMMENT ON COLUMN taskq.task.cancel_requested_at IS 'When a running task was asked to stop';
 COMMENT ON COLUMN taskq.task.suspended_at IS 'Since when it is suspended';
 COMMENT ON COLUMN taskq.task.workflow_id IS 'Workflow instance';
-COMMENT ON COLUMN taskq.task.step_id IS 'Step of it';
+COMMENT ON COLUMN taskq.task.step_id IS 'Step of that instance';
 COMMENT ON COLUMN taskq.task.reference IS 'Unique among the live tasks of the queue';
-COMMENT ON COLUMN taskq.task.key IS 'Unit of work that it is about';
-COMMENT ON COLUMN taskq.task.correlation_id IS 'Inherited by everything that comes from it';
+COMMENT ON COLUMN taskq.task.key IS 'Key within the queue that the task concerns';
+COMMENT ON COLUMN taskq.task.correlation_id IS 'Inherited by everything that the task creates';
 COMMENT ON COLUMN taskq.task.tags IS 'Capabilities that a worker must have, sorted';
-COMMENT ON COLUMN taskq.task.options IS 'Options of its own';
-COMMENT ON COLUMN taskq.task.payload IS 'What is to be done';
-COMMENT ON COLUMN taskq.task.data IS 'Opaque bytes beside the payload';
-COMMENT ON COLUMN taskq.task.headers IS 'Words around the payload';
-COMMENT ON COLUMN taskq.task.result IS 'What came out';
-COMMENT ON COLUMN taskq.task.checkpoint IS 'Where the next attempt continues';
+COMMENT ON COLUMN taskq.task.options IS 'Options of the task';
+COMMENT ON COLUMN taskq.task.payload IS 'Work to be done';
+COMMENT ON COLUMN taskq.task.data IS 'Opaque bytes in addition to the payload';
+COMMENT ON COLUMN taskq.task.headers IS 'Metadata of the payload';
+COMMENT ON COLUMN taskq.task.result IS 'Result of the work';
+COMMENT ON COLUMN taskq.task.checkpoint IS 'State from which the next attempt continues';
 COMMENT ON COLUMN taskq.task.errors IS 'Errors of the last ten attempts';
 COMMENT ON COLUMN taskq.task.message IS 'Message of the last change of its state';
-COMMENT ON CONSTRAINT task_pkey ON taskq.task IS 'A task by its id: finishing, looking';
+COMMENT ON CONSTRAINT task_pkey ON taskq.task IS 'A task by its id: finishing, reading';
 CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_at, task_id)
     WITH (deduplicate_items = off);
-COMMENT ON INDEX taskq.task_dispatch_idx IS 'Claims walk it from the head of each matching lane';
+COMMENT ON INDEX taskq.task_dispatch_idx IS 'Claims scan it from the head of each matching lane';
 CREATE UNIQUE INDEX task_reference_idx ON taskq.task (queue_id, reference) WHERE reference IS NOT NULL;
 COMMENT ON INDEX taskq.task_reference_idx IS 'One live task of a reference; look-up by reference';
 CREATE INDEX task_key_idx ON taskq.task (queue_id, key, task_id) WHERE key IS NOT NULL;
 COMMENT ON INDEX taskq.task_key_idx IS 'Tasks of a key, in their order';
 CREATE INDEX task_suspended_idx ON taskq.task (queue_id, key, task_id) WHERE suspended_at IS NOT NULL;
-COMMENT ON INDEX taskq.task_suspended_idx IS 'Suspended tasks of a key: do they hold it, releasing them';
+COMMENT ON INDEX taskq.task_suspended_idx IS 'Suspended tasks of a key: do they hold the key, and releasing them';
 CREATE INDEX task_deadline_idx ON taskq.task (deadline) WHERE deadline IS NOT NULL;
 COMMENT ON INDEX taskq.task_deadline_idx IS 'The deadline duty';
 CREATE INDEX task_workflow_idx ON taskq.task (workflow_id, step_id) WHERE workflow_id IS NOT NULL;
@@ -142,10 +142,10 @@ CREATE TABLE taskq.large (
     CONSTRAINT large_pkey PRIMARY KEY (task_id, part)
 );
 COMMENT ON TABLE taskq.large IS
-    'Columns of tasks, live and finished, that do not fit into their rows';
+    'Values of tasks, live and finished, that do not fit into their rows';
 COMMENT ON COLUMN taskq.large.task_id IS 'The task';
 COMMENT ON COLUMN taskq.large.part IS
-    'Which column: 0 payload, 1 data, 2 headers, 3 result, 4 checkpoint, 5 errors, 6 message';
+    'The column: 0 payload, 1 data, 2 headers, 3 result, 4 checkpoint, 5 errors, 6 message';
 COMMENT ON COLUMN taskq.large.doc IS 'The value of a jsonb column';
 COMMENT ON COLUMN taskq.large.raw IS 'The value of data, or of message in the database''s encoding';
 COMMENT ON CONSTRAINT large_pkey ON taskq.large IS 'The parts of a task';

@@ -1,9 +1,9 @@
 /*
  * 19_key: the keys of tasks whose order matters.
  *
- * A row is the mutex of its key: a transaction that adds a task of the key to
- * the line or removes one locks it, a claim never does.  engine/key.c describes
- * it, keyed/key_queue.c the line.
+ * A row is the mutex of its key: a transaction that adds a task to the key
+ * queue or removes one locks it, but a claim never does. engine/key.c
+ * describes the row, keyed/key_queue.c the key queue.
  */
 CREATE TABLE taskq.key (
     queue_id integer NOT NULL,
@@ -11,9 +11,9 @@ CREATE TABLE taskq.key (
     astray bigint[],
     CONSTRAINT key_pkey PRIMARY KEY (queue_id, key)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE taskq.key IS 'Keys whose tasks wait for each other; a row is locked, seldom changed';
+COMMENT ON TABLE taskq.key IS 'Keys whose tasks wait for each other; rows are locked, but rarely updated';
 COMMENT ON COLUMN taskq.key.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.key.key IS 'The key';
 COMMENT ON COLUMN taskq.key.astray IS
-    'Tasks that may be pending or running although a blocked one comes before them';
+    'Tasks that may be pending or running although a blocked one precedes them';
 COMMENT ON CONSTRAINT key_pkey ON taskq.key IS 'The row of a key';

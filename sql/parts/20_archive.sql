@@ -1,11 +1,11 @@
 /*
  * 20_archive: finished tasks.
  *
- * Sixteen leaves rotate: they hold rows that live as long as the setting
- * taskq.retention says, finishing fills the current one, and the retention
- * duty truncates whole leaves.  archive_keep holds all rows whose time is
- * another one (expires_at), which are deleted in batches.  No leaf is ever
- * made or dropped at run time.  The columns are those of taskq.task, in the
+ * Sixteen leaves rotate.  They contain rows whose retention is the setting
+ * taskq.retention; finishing a task adds to the current leaf, and the
+ * retention duty truncates whole leaves. archive_keep contains all rows with
+ * another retention (expires_at), which are deleted in batches.  No leaf is
+ * created or dropped at run time.  The columns are those of taskq.task, in the
  * same order, and four more.
  */
 CREATE TABLE taskq.archive (
@@ -63,28 +63,28 @@ COMMENT ON COLUMN taskq.archive.created_at IS 'When it was submitted';
 COMMENT ON COLUMN taskq.archive.token IS 'Fencing token of the newest claim; 0 before the first';
 COMMENT ON COLUMN taskq.archive.version IS 'Raised by every change';
 COMMENT ON COLUMN taskq.archive.claimed_at IS 'When it was claimed; -infinity while it is not';
-COMMENT ON COLUMN taskq.archive.lease_until IS 'End of the claim; infinity when nothing but its worker ends it';
-COMMENT ON COLUMN taskq.archive.worker_id IS 'Worker that claimed it; 0 is none';
-COMMENT ON COLUMN taskq.archive.claimed_by IS 'Of a step, the role that claimed it; 0 is none';
+COMMENT ON COLUMN taskq.archive.lease_until IS 'End of the claim; infinity if only its worker could end it';
+COMMENT ON COLUMN taskq.archive.worker_id IS 'Worker that claimed it; 0 if there is no worker';
+COMMENT ON COLUMN taskq.archive.claimed_by IS 'For a step, the role that claimed it; 0 if there is none';
 COMMENT ON COLUMN taskq.archive.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.archive.state IS '1 pending, 2 blocked, 3 running, 4 suspended, 5 done, 6 dead, 7 cancelled, 8 filtered, 9 redundant, 10 recreated';
 COMMENT ON COLUMN taskq.archive.priority IS 'Higher is claimed first';
 COMMENT ON COLUMN taskq.archive.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.archive.max_attempts IS 'Executions allowed; -1 is any number';
 COMMENT ON COLUMN taskq.archive.submitted_by IS 'Role that submitted it';
-COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last decided what it runs';
+COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last determined what it runs';
 COMMENT ON COLUMN taskq.archive.reason IS 'Code of the reason of its state; 0 is none';
 COMMENT ON COLUMN taskq.archive.descent IS 'Worst outcome that it was moved out of; 0 is none';
-COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by others of its key; of a step also 16: its payload is the input of the workflow; 32: it runs whatever its condition says; 64: its payload was changed by hand; 128: it has waited for what no worker does';
-COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns that stand in taskq.large';
-COMMENT ON COLUMN taskq.archive.deadline IS 'A waiting task is dead past it';
+COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died holding it; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by other tasks of its key; for a step also 16: its payload is the input of the workflow; 32: it runs regardless of its condition; 64: its payload was changed by hand; 128: it has waited for something other than a worker';
+COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns whose values are in taskq.large';
+COMMENT ON COLUMN taskq.archive.deadline IS 'A task that still waits at this time becomes dead';
 COMMENT ON COLUMN taskq.archive.wake_at IS 'Due time that a timer must watch';
 COMMENT ON COLUMN taskq.archive.cancel_requested_at IS 'When a running task was asked to stop';
 COMMENT ON COLUMN taskq.archive.suspended_at IS 'Since when it is suspended';
 COMMENT ON COLUMN taskq.archive.workflow_id IS 'Workflow instance';
-COMMENT ON COLUMN taskq.archive.step_id IS 'Step of it';
+COMMENT ON COLUMN taskq.archive.step_id IS 'Step of that instance';
 COMMENT ON COLUMN taskq.archive.reference IS 'Unique among the live tasks of the queue';
-COMMENT ON COLUMN taskq.archive.key IS 'Unit of work that it is about';
+COMMENT ON COLUMN taskq.archive.key IS 'Key within the queue that the task concerns';
 COMMENT ON COLUMN taskq.archive.correlation_id IS 'Inherited by everything that comes from it';
 COMMENT ON COLUMN taskq.archive.tags IS 'Capabilities that a worker must have, sorted';
 COMMENT ON COLUMN taskq.archive.options IS 'Options of its own';
@@ -209,7 +209,7 @@ COMMENT ON INDEX taskq.archive_keep_worker_idx IS 'Does a task still name the wo
 CREATE INDEX archive_keep_dead_idx ON taskq.archive_keep (queue_id, key, task_id) WHERE state OPERATOR(pg_catalog.=) @STATE_DEAD@;
 COMMENT ON INDEX taskq.archive_keep_dead_idx IS 'Dead tasks of a key: do they hold it';
 
-/* Where finishing goes; no row means leaf 0, never moved on. */
+/* The current leaf; without a row it is leaf 0, from the beginning. */
 CREATE TABLE taskq.archive_rotation (
     only_row boolean NOT NULL,
     bucket smallint NOT NULL,
@@ -222,7 +222,7 @@ COMMENT ON COLUMN taskq.archive_rotation.bucket IS 'Number of the leaf';
 COMMENT ON COLUMN taskq.archive_rotation.since IS 'Since when';
 COMMENT ON CONSTRAINT archive_rotation_pkey ON taskq.archive_rotation IS 'One row';
 
-/* How many there are; query/finished_count.c tells how they are counted. */
+/* Numbers of finished tasks; query/finished_count.c describes the counting. */
 CREATE TABLE taskq.finished_count (
     bucket smallint NOT NULL,
     queue_id integer NOT NULL,
@@ -231,7 +231,7 @@ CREATE TABLE taskq.finished_count (
     total bigint NOT NULL,
     CONSTRAINT finished_count_pkey PRIMARY KEY (bucket, queue_id)
 );
-COMMENT ON TABLE taskq.finished_count IS 'Finished tasks of each queue in each leaf, as they were counted last';
+COMMENT ON TABLE taskq.finished_count IS 'Finished tasks of each queue in each leaf, as last counted';
 COMMENT ON COLUMN taskq.finished_count.bucket IS 'The leaf';
 COMMENT ON COLUMN taskq.finished_count.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.finished_count.done IS 'Tasks that are done';
@@ -245,8 +245,8 @@ CREATE TABLE taskq.finished_leaf (
     sign pg_catalog.text NOT NULL,
     CONSTRAINT finished_leaf_pkey PRIMARY KEY (bucket)
 );
-COMMENT ON TABLE taskq.finished_leaf IS 'When each leaf of the archive was counted; its lock is held by who counts';
+COMMENT ON TABLE taskq.finished_leaf IS 'When each leaf of the archive was counted; a counting session locks its row';
 COMMENT ON COLUMN taskq.finished_leaf.bucket IS 'The leaf';
-COMMENT ON COLUMN taskq.finished_leaf.counted_at IS 'When; the numbers of all leaves are those of the latest of these times';
-COMMENT ON COLUMN taskq.finished_leaf.sign IS 'How it was told apart then: changes noted in shared memory and what the server''s statistics said; empty if it must be counted again';
+COMMENT ON COLUMN taskq.finished_leaf.counted_at IS 'Time of the count; the numbers of all leaves are valid for the latest of these times';
+COMMENT ON COLUMN taskq.finished_leaf.sign IS 'Fingerprint of the leaf at that time: changes noted in shared memory and the server''s statistics; empty if it must be counted again';
 COMMENT ON CONSTRAINT finished_leaf_pkey ON taskq.finished_leaf IS 'One row for each leaf';

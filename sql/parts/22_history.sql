@@ -2,7 +2,7 @@
  * 22_history: each change of a task's state, for queues with that option.
  *
  * Sixteen leaves rotate together with those of the archive.  The view
- * taskq.history shows these rows to those who may read the queue.
+ * taskq.history shows these rows to roles that may read the queue.
  */
 CREATE SEQUENCE taskq.transition_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.transition_id_seq IS 'Numbers of taskq.transition';
@@ -29,7 +29,7 @@ COMMENT ON COLUMN taskq.transition.task_id IS 'The task';
 COMMENT ON COLUMN taskq.transition.queue_id IS 'Its queue';
 COMMENT ON COLUMN taskq.transition.at IS 'When it changed';
 COMMENT ON COLUMN taskq.transition.from_state IS 'State before; 0 when it was submitted';
-COMMENT ON COLUMN taskq.transition.to_state IS 'State after; 0 when it was taken back with the choice that had made it';
+COMMENT ON COLUMN taskq.transition.to_state IS 'State after; 0 when it was removed because the choice that had made it was undone';
 COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 is none';
 COMMENT ON COLUMN taskq.transition.attempt IS 'Executions begun';
 COMMENT ON COLUMN taskq.transition.token IS 'Fencing token of the newest claim';
@@ -121,4 +121,4 @@ COMMENT ON CONSTRAINT transition_15_pkey ON taskq.transition_15 IS 'Replica iden
 CREATE INDEX transition_task_idx ON taskq.transition (task_id, transition_id);
 COMMENT ON INDEX taskq.transition_task_idx IS 'The changes of one task';
 CREATE INDEX transition_at_idx ON taskq.transition (at);
-COMMENT ON INDEX taskq.transition_at_idx IS 'When a leaf''s newest row was written';
+COMMENT ON INDEX taskq.transition_at_idx IS 'Time of a leaf''s newest row';

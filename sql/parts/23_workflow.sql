@@ -1,9 +1,10 @@
 /*
- * 23_workflow: templates of workflows, their instances, and what waits.
+ * 23_workflow: templates of workflows, their instances, edges, signals and
+ * timers.
  *
- * A step is a task: a row of taskq.task with workflow_id and step_id.  An
- * edge stands as long as its parent has not finished; flow/instance/edge.c tells
- * about them.
+ * A step is a task: a row of taskq.task with workflow_id and step_id.  An edge
+ * exists while its parent has not finished; flow/instance/edge.c describes
+ * edges.
  */
 CREATE SEQUENCE taskq.template_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.template_id_seq IS 'Numbers of templates, in the order in which they were defined';
@@ -21,13 +22,13 @@ CREATE TABLE taskq.template (
 );
 COMMENT ON TABLE taskq.template IS 'Templates of workflows';
 COMMENT ON COLUMN taskq.template.template_id IS 'Number of the template; the latest version has the highest';
-COMMENT ON COLUMN taskq.template.namespace IS 'Where its name is unique';
+COMMENT ON COLUMN taskq.template.namespace IS 'Namespace in which its name is unique';
 COMMENT ON COLUMN taskq.template.name IS 'Name of the workflow';
-COMMENT ON COLUMN taskq.template.version IS 'Which of that name';
-COMMENT ON COLUMN taskq.template.definition IS 'What taskq_define_workflow was given';
+COMMENT ON COLUMN taskq.template.version IS 'Version';
+COMMENT ON COLUMN taskq.template.definition IS 'Definition given to taskq_define_workflow';
 COMMENT ON COLUMN taskq.template.defined_by IS 'Role that defined it';
-COMMENT ON COLUMN taskq.template.defined_at IS 'When';
-COMMENT ON COLUMN taskq.template.undefined_at IS 'When it was undefined; the row stays as long as it has instances';
+COMMENT ON COLUMN taskq.template.defined_at IS 'When it was defined';
+COMMENT ON COLUMN taskq.template.undefined_at IS 'When it was undefined; the row remains while it has instances';
 COMMENT ON CONSTRAINT template_pkey ON taskq.template IS 'A template by its number';
 CREATE UNIQUE INDEX template_name_idx ON taskq.template (namespace, name, version) WHERE undefined_at IS NULL;
 COMMENT ON INDEX taskq.template_name_idx IS 'One definition of a version';
@@ -58,28 +59,28 @@ CREATE TABLE taskq.workflow (
     CONSTRAINT workflow_pkey PRIMARY KEY (workflow_id)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE taskq.workflow IS 'Instances of workflows';
-COMMENT ON COLUMN taskq.workflow.workflow_id IS 'Of the numbers of tasks';
-COMMENT ON COLUMN taskq.workflow.template_id IS 'What it is an instance of';
-COMMENT ON COLUMN taskq.workflow.state IS '0: its steps say; 1 done, 2 resolved, 3 error, 4 cancelled, 5 compensating';
-COMMENT ON COLUMN taskq.workflow.priority IS 'Of its steps that have none of their own';
+COMMENT ON COLUMN taskq.workflow.workflow_id IS 'Drawn from the sequence of task ids';
+COMMENT ON COLUMN taskq.workflow.template_id IS 'Template of the instance';
+COMMENT ON COLUMN taskq.workflow.state IS '0: computed from its steps; 1 done, 2 resolved, 3 error, 4 cancelled, 5 compensating';
+COMMENT ON COLUMN taskq.workflow.priority IS 'Priority of steps that have none of their own';
 COMMENT ON COLUMN taskq.workflow.started_by IS 'Role that started it';
 COMMENT ON COLUMN taskq.workflow.created_at IS 'When it was started';
 COMMENT ON COLUMN taskq.workflow.finished_at IS 'When it ended';
-COMMENT ON COLUMN taskq.workflow.expires_at IS 'When it may be removed, with its steps; null while it lives, -infinity while it is being removed';
-COMMENT ON COLUMN taskq.workflow.run_at IS 'When it was to begin; null: at once';
-COMMENT ON COLUMN taskq.workflow.parent_id IS 'The instance that has started it';
-COMMENT ON COLUMN taskq.workflow.parent_task_id IS 'The step of that one that waits for it';
-COMMENT ON COLUMN taskq.workflow.depth IS 'How many instances are around it';
-COMMENT ON COLUMN taskq.workflow.identity IS 'Of two with the same one the second is a duplicate';
-COMMENT ON COLUMN taskq.workflow.key IS 'Who started it said so';
+COMMENT ON COLUMN taskq.workflow.expires_at IS 'When it may be removed, with its steps; null while it is live, -infinity while it is being removed';
+COMMENT ON COLUMN taskq.workflow.run_at IS 'Time before which it does not begin; null: immediately';
+COMMENT ON COLUMN taskq.workflow.parent_id IS 'Instance that has started it';
+COMMENT ON COLUMN taskq.workflow.parent_task_id IS 'Step of that instance that waits for it';
+COMMENT ON COLUMN taskq.workflow.depth IS 'Number of outer instances';
+COMMENT ON COLUMN taskq.workflow.identity IS 'Hash of its identity: a second instance with the same one is a duplicate';
+COMMENT ON COLUMN taskq.workflow.key IS 'Key given at its start';
 COMMENT ON COLUMN taskq.workflow.correlation_id IS 'Inherited by its steps';
-COMMENT ON COLUMN taskq.workflow.parent_correlation_id IS 'Of what it was started for';
-COMMENT ON COLUMN taskq.workflow.input IS 'What it works on';
-COMMENT ON COLUMN taskq.workflow.headers IS 'Words around the input';
-COMMENT ON COLUMN taskq.workflow.result IS 'What came out';
-COMMENT ON COLUMN taskq.workflow.message IS 'Reason that was given for the cancellation';
-COMMENT ON COLUMN taskq.workflow.reason IS 'Of its end, where its steps do not say it';
-COMMENT ON COLUMN taskq.workflow.compensations IS 'Steps that are taken back, in this order; null: it has not come to that';
+COMMENT ON COLUMN taskq.workflow.parent_correlation_id IS 'Correlation id of its cause';
+COMMENT ON COLUMN taskq.workflow.input IS 'Input';
+COMMENT ON COLUMN taskq.workflow.headers IS 'Metadata of the input';
+COMMENT ON COLUMN taskq.workflow.result IS 'Result';
+COMMENT ON COLUMN taskq.workflow.message IS 'Reason given for the cancellation';
+COMMENT ON COLUMN taskq.workflow.reason IS 'Reason of its end, if its steps do not have it';
+COMMENT ON COLUMN taskq.workflow.compensations IS 'Steps to be compensated, in this order; null: it does not compensate';
 COMMENT ON CONSTRAINT workflow_pkey ON taskq.workflow IS 'An instance by its number';
 CREATE UNIQUE INDEX workflow_identity_idx ON taskq.workflow (identity) WHERE identity IS NOT NULL;
 COMMENT ON INDEX taskq.workflow_identity_idx IS 'One instance of an identity';
@@ -101,10 +102,10 @@ CREATE TABLE taskq.edge (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 5000
 );
-COMMENT ON TABLE taskq.edge IS 'What waits for what in workflows';
+COMMENT ON TABLE taskq.edge IS 'Dependencies between the steps of instances';
 COMMENT ON COLUMN taskq.edge.workflow_id IS 'The instance';
 COMMENT ON COLUMN taskq.edge.child IS 'Step that waits; -1: the end of the instance, -2: its failure, -3: what a failure has cancelled';
-COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished, or (of -2) that has failed, or (of -3) the place of a batch, -1 for all steps';
+COMMENT ON COLUMN taskq.edge.parent IS 'Step that has not finished; for -2 a step that has failed; for -3 the index of a batch, or -1 for all steps';
 COMMENT ON CONSTRAINT edge_pkey ON taskq.edge IS 'What a step still waits for';
 
 CREATE TABLE taskq.signal (
@@ -115,12 +116,12 @@ CREATE TABLE taskq.signal (
     sent_at timestamp with time zone NOT NULL,
     CONSTRAINT signal_pkey PRIMARY KEY (workflow_id, step_id)
 );
-COMMENT ON TABLE taskq.signal IS 'Signals that steps of instances have been given, reached or not';
+COMMENT ON TABLE taskq.signal IS 'Signals sent to steps of instances, whether or not the steps have been reached';
 COMMENT ON COLUMN taskq.signal.workflow_id IS 'The instance';
-COMMENT ON COLUMN taskq.signal.step_id IS 'The step that waits for it, has had it, or will find it';
-COMMENT ON COLUMN taskq.signal.payload IS 'What came with it';
+COMMENT ON COLUMN taskq.signal.step_id IS 'Step that waits for it, has received it, or will find it';
+COMMENT ON COLUMN taskq.signal.payload IS 'Payload of the signal';
 COMMENT ON COLUMN taskq.signal.sent_by IS 'Role that sent it';
-COMMENT ON COLUMN taskq.signal.sent_at IS 'When';
+COMMENT ON COLUMN taskq.signal.sent_at IS 'When it was sent';
 COMMENT ON CONSTRAINT signal_pkey ON taskq.signal IS 'The first one counts';
 
 CREATE TABLE taskq.timer (
@@ -132,10 +133,10 @@ CREATE TABLE taskq.timer (
     autovacuum_vacuum_scale_factor = 0.01,
     autovacuum_vacuum_threshold = 5000
 );
-COMMENT ON TABLE taskq.timer IS 'When steps of workflows stop waiting, or try again to begin the instance that they wait for';
-COMMENT ON COLUMN taskq.timer.at IS 'When its time is up, or it tries again';
+COMMENT ON TABLE taskq.timer IS 'Timeouts of waiting steps, and times at which steps try again to start their instance';
+COMMENT ON COLUMN taskq.timer.at IS 'Time of the timeout, or of the next try';
 COMMENT ON COLUMN taskq.timer.task_id IS 'The step';
-COMMENT ON COLUMN taskq.timer.since IS 'Since when it has been suspended; when it no longer is, the timer means nothing';
+COMMENT ON COLUMN taskq.timer.since IS 'Start of the suspension to which the timer belongs; if that has ended, the timer has no effect';
 COMMENT ON CONSTRAINT timer_pkey ON taskq.timer IS 'What is due next';
 CREATE INDEX timer_task_idx ON taskq.timer (task_id);
-COMMENT ON INDEX taskq.timer_task_idx IS 'Timers of a step that waits, or is removed';
+COMMENT ON INDEX taskq.timer_task_idx IS 'Timers of a step that is waiting or being removed';

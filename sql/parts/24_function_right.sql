@@ -1,14 +1,14 @@
 /*
- * 24_function_right: which rights need EXECUTE on which function.
+ * 24_function_right: which privileges require EXECUTE on which function.
  *
- * taskq_grant and taskq_revoke read it; 90_grants fills it.
+ * taskq_grant and taskq_revoke read this table; 90_grants fills it.
  */
 CREATE TABLE taskq.function_right (
     function pg_catalog.name NOT NULL,
     rights integer NOT NULL,
     CONSTRAINT function_right_pkey PRIMARY KEY (function)
 );
-COMMENT ON TABLE taskq.function_right IS 'Rights that EXECUTE on a function comes with';
+COMMENT ON TABLE taskq.function_right IS 'Privileges with which EXECUTE on a function is granted';
 COMMENT ON COLUMN taskq.function_right.function IS 'Name of the function';
 COMMENT ON COLUMN taskq.function_right.rights IS 'Sum of 1 submit, 2 work, 4 read, 8 manage: any of them';
 COMMENT ON CONSTRAINT function_right_pkey ON taskq.function_right IS 'One row for each function';

@@ -28,7 +28,7 @@ CREATE TYPE taskq.claimed AS (
     input jsonb,
     dependency_results jsonb
 );
-COMMENT ON TYPE taskq.claimed IS 'A task as taskq_claim hands it out';
+COMMENT ON TYPE taskq.claimed IS 'A task as returned by taskq_claim';
 
 CREATE TYPE taskq.heartbeat AS (
     state pg_catalog.text,
@@ -37,7 +37,7 @@ CREATE TYPE taskq.heartbeat AS (
     next_in interval,
     incarnation bigint
 );
-COMMENT ON TYPE taskq.heartbeat IS 'What taskq_heartbeat answers: state, tasks to stop, whether to drain, when to beat again, the number of the registered process';
+COMMENT ON TYPE taskq.heartbeat IS 'Result of taskq_heartbeat: state, tasks to stop, whether to drain, when to send the next heartbeat, the number of the registered process';
 
 CREATE TYPE taskq.task_info AS (
     task_id bigint,

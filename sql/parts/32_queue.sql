@@ -1,9 +1,9 @@
 /*
- * 32_queue: queues and rights on them.
+ * 32_queue: queues and privileges on them.
  *
- * Callers need manage on the queue; create_queue and queue '*' need it on
- * '*'.  Each call but purge locks the queue's row; drop_queue and the grants also
- * lock taskq.queue_change and taskq.queue_grant.
+ * Callers need manage on the queue; create_queue and queue '*' require it on
+ * '*'.  Each call except purge locks the queue's row; drop_queue and the
+ * grants also lock taskq.queue_change and taskq.queue_grant.
  */
 CREATE FUNCTION taskq_create_queue(
     queue text,
@@ -13,19 +13,19 @@ CREATE FUNCTION taskq_create_queue(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_create_queue';
 COMMENT ON FUNCTION taskq_create_queue(text, jsonb, boolean) IS
-    'Makes a queue with options; false when it exists and if_not_exists is set, else TQ006; an unknown option or bad value is TQ004';
+    'Creates a queue with options; false if it exists and if_not_exists is set, else TQ006; an unknown option or invalid value raises TQ004';
 
 CREATE FUNCTION taskq_alter_queue(queue text, options jsonb) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_alter_queue';
 COMMENT ON FUNCTION taskq_alter_queue(text, jsonb) IS
-    'Changes the named options, null resets one; queue ''*'' sets the defaults of all; TQ003, TQ004';
+    'Changes the named options, null resets one; queue ''*'' sets the defaults of all queues; TQ003, TQ004';
 
 CREATE FUNCTION taskq_drop_queue(queue text, force boolean DEFAULT false) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_drop_queue';
 COMMENT ON FUNCTION taskq_drop_queue(text, boolean) IS
-    'Removes a queue and its tasks, and returns how many; 55006 while live tasks exist, unless forced; waits up to 5 s for submits in flight, then 55P03';
+    'Removes a queue and its tasks, and returns their number; 55006 while live tasks exist, unless forced; waits up to 5 s for submits in flight, then 55P03';
 
 CREATE FUNCTION taskq_pause(
     queue text,
@@ -35,7 +35,7 @@ CREATE FUNCTION taskq_pause(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_pause';
 COMMENT ON FUNCTION taskq_pause(text, text, timestamp with time zone) IS
-    'Hands out no more tasks of the queue, until a time if given; ''*'' is a switch of its own for all queues';
+    'Stops handing out tasks of the queue, until a time if given; ''*'' is a separate switch for all queues';
 
 CREATE FUNCTION taskq_resume(queue text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -46,13 +46,13 @@ CREATE FUNCTION taskq_grant(queue text, role text, rights text[]) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_grant';
 COMMENT ON FUNCTION taskq_grant(text, text, text[]) IS
-    'Gives a role (or public) rights on a queue, or on all with ''*'': submit, work, read, manage; also EXECUTE on what they need';
+    'Gives a role (or public) privileges on a queue, or on all with ''*'': submit, work, read, manage; also EXECUTE on the functions that they require';
 
 CREATE FUNCTION taskq_revoke(queue text, role text, rights text[]) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_revoke';
 COMMENT ON FUNCTION taskq_revoke(text, text, text[]) IS
-    'Takes rights on a queue, or on ''*'', from a role, and EXECUTE on functions that none of its other rights needs';
+    'Revokes privileges on a queue, or on ''*'', from a role, and EXECUTE on functions that none of its other privileges requires';
 
 CREATE FUNCTION taskq_purge(
     queue text,
@@ -66,4 +66,4 @@ CREATE FUNCTION taskq_purge(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_purge';
 COMMENT ON FUNCTION taskq_purge(text, text[], timestamp with time zone, text, bigint, bigint, integer) IS
-    'Removes tasks of the queue, the finished ones or those in the named states (never running), finished or, if live, submitted before a time, with a reason code, within ids, up to max_tasks; returns how many';
+    'Removes tasks of the queue, the finished ones or those in the named states (never running), finished or, if live, submitted before a time, with a reason code, within ids, up to max_tasks; returns their number';

@@ -1,10 +1,11 @@
 /*
  * 34_submit: submitting tasks.
  *
- * Needs submit on the queue, and on '*' when the queue is made by it.
- * Inserts into taskq.task (and taskq.large, taskq.lane, taskq.queue), with
- * on_conflict update and merge also writes the task that has the reference,
- * and holds ROW EXCLUSIVE on taskq.queue_change until the transaction ends.
+ * Requires submit on the queue, and on '*' if the call creates the queue.
+ * Inserts into taskq.task (and taskq.large, taskq.lane, taskq.queue).  With
+ * on_conflict update and merge it also updates the task that has the
+ * reference.  It holds ROW EXCLUSIVE on taskq.queue_change until the
+ * transaction ends.
  */
 CREATE FUNCTION taskq_submit(
     queue text DEFAULT 'default',
@@ -28,7 +29,7 @@ CREATE FUNCTION taskq_submit(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit';
 COMMENT ON FUNCTION taskq_submit(text, jsonb, integer, timestamp with time zone, interval, timestamp with time zone, integer, text[], text, text, text, jsonb, text, bytea, text, boolean, jsonb) IS
-    'Submits a task and returns its id, or by on_conflict that of the task that has the reference, or null; TQ006 when it is taken, TQ008 when the queue is full';
+    'Submits a task and returns its id, or depending on on_conflict that of the task that has the reference, or null; TQ006 if the reference is taken, TQ008 if the queue is full';
 
 CREATE FUNCTION taskq_submit_many(
     queue text,
@@ -52,10 +53,10 @@ CREATE FUNCTION taskq_submit_many(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit_many';
 COMMENT ON FUNCTION taskq_submit_many(text, jsonb[], integer, timestamp with time zone, interval, timestamp with time zone, integer, text[], text, text, text, jsonb, text, bytea, text, boolean, jsonb) IS
-    'Submits one task for each payload, with the other arguments for all, and returns their ids in the same order';
+    'Submits one task for each payload, with the same other arguments, and returns their ids in the same order';
 
 CREATE FUNCTION taskq_submit_tasks(tasks jsonb) RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit_tasks';
 COMMENT ON FUNCTION taskq_submit_tasks(jsonb) IS
-    'Submits a list of objects whose members are named as the arguments of taskq_submit, all or none, and returns their ids in the same order; data is text as bytea takes it';
+    'Submits all tasks of a list of objects, or none; members are named as the arguments of taskq_submit, data is the text form of bytea; returns their ids in the same order';

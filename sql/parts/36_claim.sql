@@ -1,7 +1,7 @@
 /*
- * 36_claim: tasks are handed out.
+ * 36_claim: claiming tasks.
  *
- * Needs work on the queue.  Updates rows of taskq.task; waits for no other
+ * Requires work on the queue.  Updates rows of taskq.task; waits for no other
  * claim, except for the session that counts running tasks for a limit.
  */
 CREATE FUNCTION taskq_claim(
@@ -17,4 +17,4 @@ CREATE FUNCTION taskq_claim(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim';
 COMMENT ON FUNCTION taskq_claim(text, text, integer, interval, interval, text[], text, bigint) IS
-    'Takes up to max_tasks tasks of a queue (null: of all queues of a registered worker), highest priority first, then in the queue''s order; each comes with the token under which it is held; limits are kept';
+    'Claims up to max_tasks tasks of a queue (null: of all queues of a registered worker), highest priority first, then in the queue''s order; each has the token under which it is held; limits are respected';

@@ -1,8 +1,8 @@
 /*
  * 37_wait: waiting until there is something to claim.
  *
- * Needs work on the queue.  Reads taskq.task; takes no lock that outlasts a
- * look, and between two looks has no snapshot.
+ * Requires work on the queue.  Reads taskq.task; between two checks it holds
+ * no lock and no snapshot.
  */
 CREATE PROCEDURE taskq_wait(
     queue text DEFAULT 'default',
@@ -14,4 +14,4 @@ CREATE PROCEDURE taskq_wait(
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'taskq_wait';
 COMMENT ON PROCEDURE taskq_wait(text, interval, boolean, text, text[]) IS
-    'Sleeps until such a claim would get something (ready is true), or until time is up or the worker drains (false), without holding back vacuum; takes nothing';
+    'Sleeps until such a claim would return a task (ready is true), or until timeout or drain (false), without holding back vacuum; claims nothing';

@@ -1,9 +1,9 @@
 /*
  * 38_finish: ending an attempt, or reporting that it continues.
  *
- * Needs work on the task's queue.  All raise TQ001 when the task is not
- * held under that token.  Each writes the task's row and waits for a
- * transaction that is writing it.
+ * Requires work on the task's queue.  All functions raise TQ001 if the task is
+ * not held under that token.  Each updates the task's row, and waits for a
+ * transaction that is updating it.
  */
 CREATE FUNCTION taskq_complete(
     task_id bigint,
@@ -14,7 +14,7 @@ CREATE FUNCTION taskq_complete(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_complete';
 COMMENT ON FUNCTION taskq_complete(bigint, bigint, jsonb, boolean) IS
-    'The task is done; keep false leaves no trace and frees its reference, true keeps it even where the queue keeps none';
+    'Completes the task; keep false removes it and frees its reference, true keeps it even if the queue keeps no finished tasks';
 
 CREATE FUNCTION taskq_fail(
     task_id bigint,
@@ -27,7 +27,7 @@ CREATE FUNCTION taskq_fail(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_fail';
 COMMENT ON FUNCTION taskq_fail(bigint, bigint, text, boolean, interval, jsonb) IS
-    'The attempt failed: pending again after the task''s or queue''s backoff or retry_in, dead when attempts are used up or not retryable; returns the state';
+    'Fails the attempt: pending again after retry_in or the task''s or queue''s backoff, dead if no attempts are left or not retryable; returns the state';
 
 CREATE FUNCTION taskq_release(
     task_id bigint,
@@ -39,7 +39,7 @@ CREATE FUNCTION taskq_release(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_release';
 COMMENT ON FUNCTION taskq_release(bigint, bigint, interval, text, jsonb) IS
-    'Gives the task back, due after delay; costs no attempt';
+    'Returns the task to its queue, due after delay; costs no attempt';
 
 CREATE FUNCTION taskq_suspend(task_id bigint, token bigint, reason text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -51,7 +51,7 @@ CREATE FUNCTION taskq_filter(task_id bigint, token bigint, reason text DEFAULT N
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_filter';
 COMMENT ON FUNCTION taskq_filter(bigint, bigint, text) IS
-    'The task turned out to be irrelevant';
+    'Marks the task as irrelevant';
 
 CREATE FUNCTION taskq_extend(
     task_id bigint,
@@ -63,7 +63,7 @@ CREATE FUNCTION taskq_extend(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_extend';
 COMMENT ON FUNCTION taskq_extend(bigint, bigint, interval) IS
-    'Holds the task until now + lease (the task''s or queue''s lease by default); cancel tells that it was asked to stop';
+    'Holds the task until now + lease (the task''s or queue''s lease by default); cancel says whether it was asked to stop';
 
 CREATE FUNCTION taskq_progress(
     task_id bigint,
@@ -76,7 +76,7 @@ CREATE FUNCTION taskq_progress(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_progress';
 COMMENT ON FUNCTION taskq_progress(bigint, bigint, real, text) IS
-    'Tells how far the task is, 0 to 1, and up to 120 bytes of words; kept in memory only';
+    'Reports the progress of the task, 0 to 1, and a message of up to 120 bytes; kept only in memory';
 
 CREATE FUNCTION taskq_checkpoint(
     task_id bigint,
@@ -89,4 +89,4 @@ CREATE FUNCTION taskq_checkpoint(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_checkpoint';
 COMMENT ON FUNCTION taskq_checkpoint(bigint, bigint, jsonb, real) IS
-    'Stores where the next attempt continues; kept over retries';
+    'Stores a state from which the next attempt continues; kept over retries';

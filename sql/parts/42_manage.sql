@@ -1,7 +1,8 @@
 /*
- * 42_manage: changes by people.
+ * 42_manage: managing single tasks.
  *
- * Need manage on the task's queue; TQ002 for a role without any right there.
+ * Requires manage on the task's queue; raises TQ002 for a role without any
+ * privilege on it.
  */
 CREATE FUNCTION taskq_cancel(
     task_id bigint,
@@ -21,7 +22,7 @@ CREATE FUNCTION taskq_retry(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_retry';
 COMMENT ON FUNCTION taskq_retry(bigint, boolean, boolean) IS
-    'A finished or suspended task becomes pending again under the same id; with force a running one, too';
+    'Makes a finished or suspended task pending again under the same id; with force also a running one';
 
 CREATE FUNCTION taskq_recreate(
     task_id bigint,
@@ -30,7 +31,7 @@ CREATE FUNCTION taskq_recreate(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_recreate';
 COMMENT ON FUNCTION taskq_recreate(bigint, text) IS
-    'Runs a finished or suspended task again as a new one, with what it carries and its settings; the new id';
+    'Runs a finished or suspended task again as a new one, with the same contents and settings; returns the new id';
 
 CREATE FUNCTION taskq_resolve(
     task_id bigint,
@@ -41,7 +42,7 @@ CREATE FUNCTION taskq_resolve(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_resolve';
 COMMENT ON FUNCTION taskq_resolve(bigint, jsonb, text, boolean) IS
-    'A waiting, dead or filtered task becomes done by hand; with force a running one, too';
+    'Marks a waiting, dead or filtered task as done by hand; with force also a running one';
 
 CREATE FUNCTION taskq_hold(
     task_id bigint,
@@ -50,7 +51,7 @@ CREATE FUNCTION taskq_hold(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_hold';
 COMMENT ON FUNCTION taskq_hold(bigint, text) IS
-    'A pending or blocked task becomes suspended until taskq_retry()';
+    'Suspends a pending or blocked task until taskq_retry()';
 
 CREATE FUNCTION taskq_poison(
     task_id bigint,
@@ -59,7 +60,7 @@ CREATE FUNCTION taskq_poison(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_poison';
 COMMENT ON FUNCTION taskq_poison(bigint, text) IS
-    'A waiting or dead task is dead with reason poison: every bulk retry passes it over';
+    'Makes a waiting or dead task dead with reason poison: bulk retries skip it';
 
 CREATE FUNCTION taskq_unpoison(
     task_id bigint
@@ -67,7 +68,7 @@ CREATE FUNCTION taskq_unpoison(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_unpoison';
 COMMENT ON FUNCTION taskq_unpoison(bigint) IS
-    'A task that is poison is dead for its former reason again';
+    'Gives a poison task back the reason for which it was dead before';
 
 CREATE FUNCTION taskq_retry_all(
     queue text,
@@ -80,7 +81,7 @@ CREATE FUNCTION taskq_retry_all(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_retry_all';
 COMMENT ON FUNCTION taskq_retry_all(text, text, text, bigint, bigint, integer) IS
-    'Retries tasks of one state, with a reason code if given, in the order of their ids, poison excepted; their number';
+    'Retries tasks of one state, with a reason code if given, in the order of their ids, except poison; returns their number';
 
 CREATE FUNCTION taskq_manage_many(
     action text,
@@ -90,7 +91,7 @@ CREATE FUNCTION taskq_manage_many(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_manage_many';
 COMMENT ON FUNCTION taskq_manage_many(text, bigint[], text) IS
-    'cancel, retry, recreate, resolve, hold, poison, unpoison or delete of each task; what was wrong stands in its row';
+    'Applies cancel, retry, recreate, resolve, hold, poison, unpoison or delete to each task; errors are in the task''s row';
 
 CREATE FUNCTION taskq_update_task(
     task_id bigint,
@@ -100,4 +101,4 @@ CREATE FUNCTION taskq_update_task(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_update_task';
 COMMENT ON FUNCTION taskq_update_task(bigint, jsonb, bigint) IS
-    'Other settings for a task that waits, by the names of the arguments of taskq_submit(); TQ010 when it has another version';
+    'Changes settings of a waiting task, named as the arguments of taskq_submit(); TQ010 if it has another version';

@@ -1,9 +1,9 @@
 /*
  * 43_await: waiting for the end of a task.
  *
- * taskq_await needs read on the queue, or submit there and to have submitted
- * the task; taskq_call needs submit.  Both commit, and sleep without a
- * snapshot; they hold no lock while they sleep.
+ * taskq_await requires read on the queue, or submit if the caller's role
+ * submitted the task; taskq_call requires submit.  Both commit, and hold no
+ * snapshot and no lock while they sleep.
  */
 CREATE PROCEDURE taskq_await(
     task_id bigint,
@@ -15,7 +15,7 @@ CREATE PROCEDURE taskq_await(
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'taskq_await';
 COMMENT ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text) IS
-    'Waits until a task has finished, or time is up: its state, and when it has finished its result and error; commits before it sleeps';
+    'Waits until a task has finished, or until timeout: its state, and if it has finished its result and error; commits before it sleeps';
 
 CREATE PROCEDURE taskq_call(
     queue text,

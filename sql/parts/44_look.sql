@@ -1,9 +1,9 @@
 /*
- * 44_look: looking at tasks.
+ * 44_look: reading tasks.
  *
- * Need read on the queue; pg_monitor sees all but what tasks carry.  The
- * functions in schema taskq are what the public views call: they filter by
- * right themselves and everybody may execute them.
+ * Requires read on the queue; pg_monitor sees everything except the contents
+ * of tasks.  The functions in schema taskq are called by the public views;
+ * they filter by privilege, and PUBLIC may execute them.
  */
 CREATE FUNCTION taskq.may_read(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
@@ -13,7 +13,7 @@ COMMENT ON FUNCTION taskq.may_read(integer) IS 'May current_user see tasks of th
 CREATE FUNCTION taskq.may_read_payload(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_read_payload';
-COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see what tasks of the queue carry?';
+COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see the contents of the queue''s tasks?';
 
 CREATE FUNCTION taskq.task_progress(
     task_id bigint,
@@ -24,11 +24,11 @@ CREATE FUNCTION taskq.task_progress(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_task_progress';
 COMMENT ON FUNCTION taskq.task_progress(bigint, bigint) IS
-    'What taskq_progress told last of a running task';
+    'Progress that taskq_progress last reported for a running task';
 
 /*
- * All tasks that current_user may see, and of these what it may: the views of
- * tasks select from it.
+ * All tasks that current_user may see, with the columns that it may see; the
+ * views of tasks select from it.
  */
 CREATE FUNCTION taskq.scan_handler() RETURNS fdw_handler
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -36,9 +36,9 @@ CREATE FUNCTION taskq.scan_handler() RETURNS fdw_handler
 COMMENT ON FUNCTION taskq.scan_handler() IS 'How the server reads taskq.task_scan';
 
 CREATE FOREIGN DATA WRAPPER taskq HANDLER taskq.scan_handler NO VALIDATOR;
-COMMENT ON FOREIGN DATA WRAPPER taskq IS 'Reads tasks, live and finished, by id: for taskq.task_scan alone';
+COMMENT ON FOREIGN DATA WRAPPER taskq IS 'Reads tasks, live and finished, by id: only for taskq.task_scan';
 CREATE SERVER taskq FOREIGN DATA WRAPPER taskq;
-COMMENT ON SERVER taskq IS 'This database: for taskq.task_scan alone';
+COMMENT ON SERVER taskq IS 'This database: only for taskq.task_scan';
 
 CREATE FOREIGN TABLE taskq.task_scan (
     task_id bigint,
@@ -86,13 +86,13 @@ COMMENT ON FOREIGN TABLE taskq.task_scan IS
 CREATE FUNCTION taskq_get(task_id bigint) RETURNS taskq.task_info
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_get';
-COMMENT ON FUNCTION taskq_get(bigint) IS 'A task, live or finished; TQ002 when there is none';
+COMMENT ON FUNCTION taskq_get(bigint) IS 'A task, live or finished; TQ002 if it does not exist';
 
 CREATE FUNCTION taskq_get_many(task_ids bigint[]) RETURNS SETOF taskq.task_info
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_get_many';
 COMMENT ON FUNCTION taskq_get_many(bigint[]) IS
-    'Tasks in the order of the ids, a row of nulls for each that does not exist';
+    'Tasks in the order of the ids, with a row of nulls for each that does not exist';
 
 CREATE FUNCTION taskq_list(
     queue text DEFAULT NULL,
@@ -108,11 +108,11 @@ CREATE FUNCTION taskq_list(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_list';
 COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) IS
-    'Tasks in the order of their ids, after one, up to max_rows (10000), filtered by what is given';
+    'Tasks in the order of their ids, after one, up to max_rows (10000), filtered by the arguments';
 
 CREATE FUNCTION taskq_lineage(task_id bigint)
     RETURNS TABLE (task_id bigint, relation text, at timestamp with time zone)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_lineage';
 COMMENT ON FUNCTION taskq_lineage(bigint) IS
-    'Where a task comes from and what came of it: recreated_from, recreated_as, dead_letter_of, dead_letter, same_correlation';
+    'Tasks related to a task: recreated_from, recreated_as, dead_letter_of, dead_letter, same_correlation';

@@ -1,11 +1,11 @@
 /*
- * 45_ordered: tasks of one key, groups of keys, and looking back.
+ * 45_ordered: tasks of one key, groups of keys, and repairs of the past.
  */
 CREATE FUNCTION taskq_worst_outcome(outcomes text[]) RETURNS text
     LANGUAGE c IMMUTABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'taskq_worst_outcome';
 COMMENT ON FUNCTION taskq_worst_outcome(text[]) IS
-    'Of several outcomes the one that counts for all: fail, suspend, filter, complete, the first of these that is among them; null of none';
+    'The outcome that counts for several: the first of fail, suspend, filter, complete that is among them; null if there are none';
 
 CREATE FUNCTION taskq_junction(
     queue text,
@@ -15,7 +15,7 @@ CREATE FUNCTION taskq_junction(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_junction';
 COMMENT ON FUNCTION taskq_junction(text, text[], text) IS
-    'Makes all suspended tasks of the keys pending, once each key has one (singular) or has had any task (eternal); their ids, none when it is too early';
+    'Makes all suspended tasks of the keys pending, once each key has one (singular) or has had any task (eternal); returns their ids, or no rows if it is too early';
 
 CREATE FUNCTION taskq_change(
     worker text,
@@ -31,7 +31,7 @@ CREATE FUNCTION taskq_change(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_change';
 COMMENT ON FUNCTION taskq_change(text, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb) IS
-    'Adds, updates and deletes tasks, and depends on others, all or nothing; the added ones, then the updated ones, in the order given; TQ010 lists every problem';
+    'Adds, updates and deletes tasks, all or nothing, provided that the tasks it depends on have not changed; returns the added ones, then the updated ones, in the order given; TQ010 lists every problem';
 
 CREATE FUNCTION taskq_claim_one(
     worker text,
@@ -43,7 +43,7 @@ CREATE FUNCTION taskq_claim_one(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim_one';
 COMMENT ON FUNCTION taskq_claim_one(text, text[], interval, jsonb, interval) IS
-    'Claims any one task of the queues, none when there is none, if all that it depends on is as it should be, else TQ010; with lease 0 the task stays claimable';
+    'Claims any one task of the queues, or returns no row if there is none, provided that the tasks it depends on have not changed, else TQ010; with lease 0 the task stays claimable';
 
 CREATE FUNCTION taskq_claim_docs(
     worker text,
@@ -54,7 +54,7 @@ CREATE FUNCTION taskq_claim_docs(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim_docs';
 COMMENT ON FUNCTION taskq_claim_docs(text, text, text, interval) IS
-    'Claims all documents of a key, or renews the claim, or with lease 0 gives them back; TQ010 lists who holds what when others hold some';
+    'Claims all documents of a key, or renews the claim, or with lease 0 releases them; TQ010 lists the holders if others hold some';
 
 CREATE FUNCTION taskq_count(
     queue text DEFAULT NULL,
@@ -70,7 +70,7 @@ CREATE FUNCTION taskq_count(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_count';
 COMMENT ON FUNCTION taskq_count(text, text, text, text, text, bigint, bigint, timestamp with time zone, timestamp with time zone) IS
-    'Tasks that current_user may read, by queue and state, and the newest id of each; mode recent counts only the newest task of each queue and key';
+    'Numbers of tasks that current_user may read, by queue and state, and the newest id of each; mode recent counts only the newest task of each queue and key';
 
 CREATE FUNCTION taskq_sequence_at(
     moment timestamp with time zone,
@@ -79,7 +79,7 @@ CREATE FUNCTION taskq_sequence_at(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_sequence_at';
 COMMENT ON FUNCTION taskq_sequence_at(timestamp with time zone, boolean) IS
-    'The first task made at the moment or later, or (preceding) the last one made then or before; 2^63 - 1, or 0, when there is none';
+    'The id of the first task created at the time or later, or (preceding) of the last one created then or before; 2^63 - 1, or 0, if there is none';
 
 CREATE FUNCTION taskq_recreate_all(
     queue text,
@@ -92,7 +92,7 @@ CREATE FUNCTION taskq_recreate_all(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_recreate_all';
 COMMENT ON FUNCTION taskq_recreate_all(text, text, text, bigint, bigint, integer) IS
-    'taskq_recreate() for the tasks of a queue in a state, in the order of their ids, but for poison';
+    'taskq_recreate() for the tasks of a queue in a state, in the order of their ids, except poison';
 
 CREATE FUNCTION taskq_reassign(
     queue text,
@@ -105,4 +105,4 @@ CREATE FUNCTION taskq_reassign(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_reassign';
 COMMENT ON FUNCTION taskq_reassign(text, text, text, bigint, bigint, bigint[]) IS
-    'Moves the tasks of a queue from one state to another by hand, but for running ones and poison; how many';
+    'Moves the tasks of a queue from one state to another by hand, except running ones and poison; returns their number';

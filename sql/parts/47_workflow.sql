@@ -1,16 +1,16 @@
 /*
  * 47_workflow: workflows.
  *
- * Defining needs manage on all queues, starting submit on every queue that
- * the template names, cancelling manage on these, looking read on one of
- * them.  taskq_await_workflow commits, and sleeps without a snapshot and
- * without any lock.
+ * Defining requires manage on all queues; starting requires submit on every
+ * queue that the template names, cancelling manage on all of these, reading
+ * read on one of them.  taskq_await_workflow commits, and holds no snapshot
+ * and no lock while it sleeps.
  */
 CREATE FUNCTION taskq_define_workflow(definition jsonb) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_define_workflow';
 COMMENT ON FUNCTION taskq_define_workflow(jsonb) IS
-    'Makes a version of a template of workflows known; TQ011 lists all that is wrong with the definition, TQ006 when the version has another one';
+    'Defines a version of a workflow; TQ011 lists all problems of the definition, TQ006 if the version exists with another definition';
 
 CREATE FUNCTION taskq_undefine_workflow(
     name text,
@@ -20,14 +20,14 @@ CREATE FUNCTION taskq_undefine_workflow(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_undefine_workflow';
 COMMENT ON FUNCTION taskq_undefine_workflow(text, text, text) IS
-    'Removes a version of a template (null: all of them), how many; TQ005 while instances of it exist';
+    'Removes a version of a workflow (null: all of them) and returns their number; TQ005 while unfinished instances exist';
 
 CREATE FUNCTION taskq_validate_workflow(definition jsonb)
     RETURNS TABLE (path text, problem text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_validate_workflow';
 COMMENT ON FUNCTION taskq_validate_workflow(jsonb) IS
-    'All that is wrong with a definition, and where; no rows: nothing';
+    'All problems of a definition, with their paths; no rows if it is valid';
 
 CREATE FUNCTION taskq_start_workflow(
     name text,
@@ -45,7 +45,7 @@ CREATE FUNCTION taskq_start_workflow(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_start_workflow';
 COMMENT ON FUNCTION taskq_start_workflow(text, jsonb, text, text, text, integer, timestamp with time zone, text, text, jsonb, text) IS
-    'Starts an instance of a template (version null: of the latest); its id, or that of the duplicate with on_conflict return';
+    'Starts an instance of a workflow (version null: of the latest); returns its id, or that of the duplicate with on_conflict return';
 
 CREATE FUNCTION taskq_cancel_workflow(
     workflow_id bigint,
@@ -54,7 +54,7 @@ CREATE FUNCTION taskq_cancel_workflow(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_cancel_workflow';
 COMMENT ON FUNCTION taskq_cancel_workflow(bigint, text) IS
-    'Cancels an instance: what waits at once, what runs is asked to stop; cancelled, or requested when something runs';
+    'Cancels an instance: waiting steps immediately, running ones are asked to stop; cancelled, or requested if a step is running';
 
 CREATE FUNCTION taskq_signal(
     workflow_id bigint,
@@ -64,13 +64,13 @@ CREATE FUNCTION taskq_signal(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_signal';
 COMMENT ON FUNCTION taskq_signal(bigint, text, jsonb) IS
-    'Gives an instance the signal that a step waits for, or will wait for; true when it is the first one of that name';
+    'Sends an instance the signal for which a step waits, or will wait; true if it is the first one of that name';
 
 CREATE FUNCTION taskq_ancestor_results(task_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_ancestor_results';
 COMMENT ON FUNCTION taskq_ancestor_results(bigint) IS
-    'Results of all steps that had to end before a step could begin, by their names';
+    'Results of all steps that had to end before a step could begin, by name';
 
 CREATE FUNCTION taskq_dependency_results(
     task_id bigint,
@@ -88,19 +88,19 @@ CREATE FUNCTION taskq_checkpoints(task_id bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_checkpoints';
 COMMENT ON FUNCTION taskq_checkpoints(bigint) IS
-    'The last ten checkpoints of a step: when, in which attempt, what they said of cursor and items, how large they were';
+    'The last ten checkpoints of a step: time, attempt, the cursor and items that they contain, size';
 
 CREATE FUNCTION taskq.batch_totals_add(totals internal, result jsonb) RETURNS internal
     LANGUAGE c IMMUTABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'taskq_batch_totals_add';
 COMMENT ON FUNCTION taskq.batch_totals_add(internal, jsonb) IS
-    'Of taskq_batch_totals: one result more';
+    'Transition function of taskq_batch_totals';
 
 CREATE FUNCTION taskq.batch_totals_end(totals internal) RETURNS jsonb
     LANGUAGE c IMMUTABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'taskq_batch_totals_end';
 COMMENT ON FUNCTION taskq.batch_totals_end(internal) IS
-    'Of taskq_batch_totals: what came out';
+    'Final function of taskq_batch_totals';
 
 CREATE AGGREGATE taskq_batch_totals(result jsonb) (
     SFUNC = taskq.batch_totals_add,
@@ -109,20 +109,20 @@ CREATE AGGREGATE taskq_batch_totals(result jsonb) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE taskq_batch_totals(jsonb) IS
-    'Adds up the numbers among the members of results, by their names';
+    'Adds up the numbers among the members of results, by name';
 
 CREATE FUNCTION taskq_workflow(workflow_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow';
 COMMENT ON FUNCTION taskq_workflow(bigint) IS
-    'An instance with its state, its numbers, its steps and edges, a verdict, what blocks it, and what to do next';
+    'An instance with its state, its numbers, its steps and edges, a verdict, its blockers, and what to do next';
 
 CREATE FUNCTION taskq_step_levels(workflow_id bigint)
     RETURNS TABLE (step text, level integer)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_step_levels';
 COMMENT ON FUNCTION taskq_step_levels(bigint) IS
-    'How far each step of the template is from those that depend on nothing, which have level 0';
+    'Level of each step of the template: the length of the longest path from a step without dependencies, which has level 0';
 
 CREATE FUNCTION taskq_workflow_graph(
     workflow_id bigint,
@@ -131,7 +131,7 @@ CREATE FUNCTION taskq_workflow_graph(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_graph';
 COMMENT ON FUNCTION taskq_workflow_graph(bigint, text) IS
-    'An instance as a picture, its steps with their states, for Graphviz (dot) or Mermaid (mermaid)';
+    'An instance drawn as a graph of its steps with their states, for Graphviz (dot) or Mermaid (mermaid)';
 
 CREATE FUNCTION taskq_timeline(
     task_id bigint DEFAULT NULL,
@@ -143,7 +143,7 @@ CREATE FUNCTION taskq_timeline(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_timeline';
 COMMENT ON FUNCTION taskq_timeline(bigint, bigint, text) IS
-    'Changes of states, as far as the history keeps them, of a task, of the steps of an instance, or of all with a correlation id, in their order';
+    'Changes of state in the history, of a task, of the steps of an instance, or of all tasks with a correlation id, in their order';
 
 CREATE PROCEDURE taskq_await_workflow(
     workflow_id bigint,
@@ -154,7 +154,7 @@ CREATE PROCEDURE taskq_await_workflow(
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'taskq_await_workflow';
 COMMENT ON PROCEDURE taskq_await_workflow(bigint, interval, text, jsonb) IS
-    'Waits until an instance has ended, or time is up: its state, and when it has ended its result; commits before it sleeps';
+    'Waits until an instance has ended, or until timeout: its state, and if it has ended its result; commits before it sleeps';
 
 CREATE FUNCTION taskq.workflow_look(
     workflow_id bigint,
@@ -170,7 +170,7 @@ CREATE FUNCTION taskq.workflow_look(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_look';
 COMMENT ON FUNCTION taskq.workflow_look(bigint) IS
-    'State of an instance, numbers of its steps, and what current_user may see of it (1 that it is there, 2 what it carries, too); nulls when that is nothing';
+    'State of an instance, numbers of its steps, and what current_user may see of it (1 that it exists, 2 also its contents); nulls if nothing';
 
 CREATE FUNCTION taskq.workflow_step_rows(workflow_id bigint)
     RETURNS TABLE (step text, type text, task_id bigint, state text,
@@ -190,7 +190,7 @@ CREATE FUNCTION taskq.batch_rows(workflow_id bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1
     AS 'MODULE_PATHNAME', 'taskq_batch_rows';
 COMMENT ON FUNCTION taskq.batch_rows(bigint) IS
-    'How far the batches of an instance have come, those that current_user may see';
+    'Progress of the batches of an instance that current_user may see';
 
 CREATE VIEW taskq.workflows WITH (security_barrier) AS
 SELECT w.workflow_id,
@@ -237,7 +237,7 @@ SELECT w.workflow_id,
  CROSS JOIN LATERAL taskq.workflow_step_rows(w.workflow_id) s
  WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.workflow_steps IS
-    'Steps of instances that current_user may see; state is null while a step was not created yet, skipped when it will not be';
+    'Steps of instances that current_user may see; state is null while a step has not been created, skipped if it will not be';
 
 CREATE VIEW taskq.batch_progress WITH (security_barrier) AS
 SELECT w.workflow_id,
@@ -252,4 +252,4 @@ SELECT w.workflow_id,
  CROSS JOIN LATERAL taskq.batch_rows(w.workflow_id) b
  WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.batch_progress IS
-    'How far batches have come, of instances that current_user may see; null is what is not yet known';
+    'Progress of batches, of instances that current_user may see; unknown values are null';

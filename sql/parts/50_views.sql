@@ -1,9 +1,9 @@
 /*
- * 50_views: what everybody may look at, as far as rights allow.
+ * 50_views: views for everybody, filtered by privilege.
  *
  * The subquery beside taskq.task_scan is never executed.  It keeps a view from
- * being updatable, and since it calls a function that is not safe there, from
- * being read in a parallel query, which the scan could not bear.
+ * being updatable.  It calls a function that is not parallel safe, so it also
+ * keeps the view out of parallel plans, which the scan does not support.
  */
 CREATE VIEW taskq.tasks WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.state, s.reason, s.message, s.priority,
@@ -24,7 +24,7 @@ SELECT s.task_id, s.queue, s.worker, s.attempt, s.max_attempts, s.token,
   FROM taskq.task_scan s, (SELECT taskq.may_read(0)) AS nothing
  WHERE s.state OPERATOR(pg_catalog.=) 'running';
 COMMENT ON VIEW taskq.running IS
-    'Running tasks that current_user may read: who holds them, since when, until when, and how far they are';
+    'Running tasks that current_user may read: holder, start, end of the lease, and progress';
 
 CREATE VIEW taskq.dead WITH (security_barrier) AS
 SELECT s.task_id, s.queue, s.reason, s.error, s.message, s.attempt,
@@ -32,7 +32,7 @@ SELECT s.task_id, s.queue, s.reason, s.error, s.message, s.attempt,
        s.key, s.reference, s.correlation_id
   FROM taskq.task_scan s, (SELECT taskq.may_read(0)) AS nothing
  WHERE s.state OPERATOR(pg_catalog.=) 'dead';
-COMMENT ON VIEW taskq.dead IS 'Dead tasks that current_user may read, and what they died of';
+COMMENT ON VIEW taskq.dead IS 'Dead tasks that current_user may read, with their errors';
 
 CREATE FUNCTION taskq.queue_numbers(
     queue_id integer,
@@ -52,7 +52,7 @@ CREATE FUNCTION taskq.queue_numbers(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_queue_numbers';
 COMMENT ON FUNCTION taskq.queue_numbers(integer) IS
-    'Tasks of a queue that current_user may read: live ones as they are now and with what this transaction has done, finished ones as of counted_at; nulls for others';
+    'Numbers of tasks of a queue that current_user may read: live ones current, including changes of this transaction, finished ones as of counted_at; nulls for other queues';
 
 CREATE VIEW taskq.queues WITH (security_barrier) AS
 SELECT q.name COLLATE "default" AS queue,
@@ -79,7 +79,7 @@ SELECT q.name COLLATE "default" AS queue,
  WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
    AND taskq.may_read(q.queue_id);
 COMMENT ON VIEW taskq.queues IS
-    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null when nothing is ready, waiters without preloading';
+    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null if no task is ready, waiters without preloading';
 
 CREATE FUNCTION taskq.may_see_worker(role_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
@@ -119,7 +119,7 @@ SELECT w.name COLLATE "default" AS worker,
  WHERE w.state IN (@WORKER_ACTIVE@, @WORKER_DEAD@)
    AND taskq.may_see_worker(w.role_id);
 COMMENT ON VIEW taskq.workers IS
-    'Registered workers, and those that were declared dead, of the roles that current_user may see; last_seen is null when that is not known';
+    'Workers, registered or declared dead, of the roles that current_user may see; last_seen is null if that is not known';
 
 CREATE VIEW taskq.history WITH (security_barrier) AS
 SELECT t.task_id,
@@ -140,7 +140,7 @@ SELECT t.task_id,
   LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) t.role_id
  WHERE taskq.may_read(t.queue_id);
 COMMENT ON VIEW taskq.history IS
-    'Changes of the states of tasks, of queues with option history, that current_user may read; in the order of transition_id for one task; to_state is null when a step is gone, with the choice that had made it';
+    'Changes of state of tasks, in queues with option history, that current_user may read; in the order of transition_id for one task; to_state is null if a step was removed because the choice that had made it was undone';
 
 CREATE VIEW taskq.settings AS
 SELECT s.name,
@@ -170,4 +170,4 @@ SELECT d.namespace COLLATE "default" AS namespace,
   LEFT JOIN taskq.queue q ON q.name OPERATOR(pg_catalog.=) d.namespace
  WHERE taskq.may_read(coalesce(q.queue_id, 0));
 COMMENT ON VIEW taskq.documents IS
-    'Documents that current_user may read: those of a namespace with the name of a queue as its tasks, all others with the right on all queues';
+    'Documents that current_user may read: those of a namespace that is a queue with the privilege on that queue, all others with the privilege on all queues';

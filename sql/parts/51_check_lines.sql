@@ -1,7 +1,7 @@
 /*
  * 51_check_lines: do tasks of a key wait as their queue says?
  *
- * keyed/key_queue.c tells what must be so in a line at rest.
+ * keyed/key_queue.c describes the state of a key queue at rest.
  */
 CREATE VIEW taskq.line_problem AS
 WITH rule AS (
@@ -45,18 +45,18 @@ line AS (
 SELECT p.problem, pg_catalog.concat('queue ', l.queue_id, ', key ', l.key) AS detail
   FROM line l
  CROSS JOIN LATERAL (
-    SELECT 'task waits for others of its key, and none is in its way' AS problem
+    SELECT 'task waits for other tasks of its key, but none of them blocks it' AS problem
      WHERE l.waiting OPERATOR(pg_catalog.>) 0
        AND (l.open IS NULL
             OR (l.opened OPERATOR(pg_catalog.<) l.open AND NOT l.held))
     UNION ALL
-    SELECT 'more tasks of a key are pending than may be'
+    SELECT 'more tasks of a key are pending than allowed'
      WHERE l.pending OPERATOR(pg_catalog.>) 0 AND l.opened OPERATOR(pg_catalog.>) l.open
     UNION ALL
-    SELECT 'task of a key that is held is pending'
+    SELECT 'task is pending although its key is held'
      WHERE l.pending OPERATOR(pg_catalog.>) 0 AND l.open IS NOT NULL AND l.held) p
 UNION ALL
-SELECT 'task comes before others of its key, and is not known to',
+SELECT 'task is out of order in its key, but the key is not marked',
        pg_catalog.concat('task ', t.task_id)
   FROM line l
   JOIN taskq.task t
@@ -68,4 +68,4 @@ SELECT 'task comes before others of its key, and is not known to',
                     WHERE k.queue_id OPERATOR(pg_catalog.=) t.queue_id
                       AND k.key OPERATOR(pg_catalog.=) t.key
                       AND t.task_id OPERATOR(pg_catalog.=) ANY (k.astray));
-COMMENT ON VIEW taskq.line_problem IS 'Tasks that do not wait for others of their key as their queue says';
+COMMENT ON VIEW taskq.line_problem IS 'Tasks that do not wait for other tasks of their key as their queue requires';

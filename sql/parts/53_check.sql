@@ -111,20 +111,20 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
                a.errors, a.message
           FROM taskq.archive a) b
  CROSS JOIN LATERAL (
-    SELECT 'task has numbers that cannot be' AS problem, '' AS more
+    SELECT 'task has invalid numbers' AS problem, '' AS more
      WHERE b.version OPERATOR(pg_catalog.<) 1
      OR (b.state OPERATOR(pg_catalog.<>) @STATE_RUNNING@ AND (b.token OPERATOR(pg_catalog.<) 0 OR b.attempt OPERATOR(pg_catalog.<) 0))
      OR (b.max_attempts OPERATOR(pg_catalog.<=) 0 AND b.max_attempts OPERATOR(pg_catalog.<>) (-1)
          AND b.attempt OPERATOR(pg_catalog.<=) b.max_attempts)
     UNION ALL
-    SELECT 'task has marks that cannot be', ''
+    SELECT 'task has invalid flags', ''
      WHERE b.flags OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.<) 0 OR b.large OPERATOR(pg_catalog.>) 255
      OR b.descent NOT IN (@STATE_NONE@, @STATE_SUSPENDED@, @STATE_DONE@, @STATE_DEAD@, @STATE_FILTERED@)
     UNION ALL
     SELECT 'task has an unknown reason', pg_catalog.concat(', reason ', b.reason)
      WHERE b.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(b.reason) IS NULL
     UNION ALL
-    SELECT 'reason does not go with the state', pg_catalog.concat(', ', taskq.reason_name(b.reason), ', ', taskq.state_name(b.state))
+    SELECT 'reason does not match the state', pg_catalog.concat(', ', taskq.reason_name(b.reason), ', ', taskq.state_name(b.state))
      WHERE (b.reason IN (@REASON_EXHAUSTED@, @REASON_REJECTED@, @REASON_DEADLINE@) AND b.state NOT IN (@STATE_DEAD@, @STATE_REDUNDANT@, @STATE_RECREATED@))
      OR (b.reason IN (@REASON_WORKER_DEAD@, @REASON_LEASE_EXPIRED@, @REASON_TIMEOUT@) AND b.state NOT IN (@STATE_SUSPENDED@, @STATE_DEAD@, @STATE_REDUNDANT@, @STATE_RECREATED@))
      OR (b.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND b.state OPERATOR(pg_catalog.=) @STATE_RUNNING@)
@@ -136,7 +136,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
     SELECT 'task died at a deadline that it does not have', ''
      WHERE b.reason OPERATOR(pg_catalog.=) @REASON_DEADLINE@ AND b.state OPERATOR(pg_catalog.=) @STATE_DEAD@ AND b.deadline IS NULL
     UNION ALL
-    SELECT 'task has a time that is none', ''
+    SELECT 'task has an invalid time', ''
      WHERE NOT pg_catalog.isfinite(b.created_at) OR NOT pg_catalog.isfinite(b.run_at)
      OR NOT pg_catalog.isfinite(b.deadline) OR NOT pg_catalog.isfinite(b.wake_at)
      OR NOT pg_catalog.isfinite(b.cancel_requested_at)
@@ -146,7 +146,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
      OR b.run_as NOT IN (SELECT r.role_id FROM taskq.role r)
      OR (b.claimed_by OPERATOR(pg_catalog.<>) 0 AND b.claimed_by NOT IN (SELECT r.role_id FROM taskq.role r))
     UNION ALL
-    SELECT 'task has words that cannot be', ''
+    SELECT 'task has invalid text', ''
      WHERE pg_catalog.octet_length(b.reference) NOT BETWEEN 1 AND 500
      OR pg_catalog.octet_length(b.key) NOT BETWEEN 1 AND 500
      OR pg_catalog.octet_length(b.correlation_id) NOT BETWEEN 1 AND 500
@@ -154,7 +154,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
      OR b.key OPERATOR(pg_catalog.~) '[\x01-\x1f\x7f]'
      OR b.correlation_id OPERATOR(pg_catalog.~) '[\x01-\x1f\x7f]'
     UNION ALL
-    SELECT 'tags are no sorted set', ''
+    SELECT 'tags are not a sorted set', ''
      WHERE b.tags IS NOT NULL
      AND (pg_catalog.cardinality(b.tags) OPERATOR(pg_catalog.>) 16
           OR EXISTS (SELECT FROM pg_catalog.unnest(b.tags) AS u (tag)
@@ -190,15 +190,15 @@ SELECT p.problem, pg_catalog.concat('task ', t.task_id)
      WHERE t.state IN (@STATE_PENDING@, @STATE_RUNNING@) AND pg_catalog.isfinite(t.available_at)
      AND pg_catalog.isfinite(t.run_at) AND t.available_at OPERATOR(pg_catalog.<>) t.run_at
     UNION ALL
-    SELECT 'task that does not run is asked to stop'
+    SELECT 'task is asked to stop but is not running'
      WHERE t.state OPERATOR(pg_catalog.<>) @STATE_RUNNING@ AND t.cancel_requested_at IS NOT NULL
     UNION ALL
-    SELECT 'time of suspension does not go with the state'
+    SELECT 'time of suspension does not match the state'
      WHERE (t.state BETWEEN @STATE_FIRST@ AND @STATE_LAST_LIVE@
             AND (t.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@) OPERATOR(pg_catalog.<>) (t.suspended_at IS NOT NULL))
      OR NOT pg_catalog.isfinite(t.suspended_at)
     UNION ALL
-    SELECT 'task waits for others of a key that it does not have'
+    SELECT 'task waits for other tasks of a key, but has no key'
      WHERE (t.flags OPERATOR(pg_catalog.&) 8::smallint) OPERATOR(pg_catalog.<>) 0
      AND (t.state OPERATOR(pg_catalog.<>) @STATE_BLOCKED@ OR t.key IS NULL)
     UNION ALL
@@ -212,13 +212,13 @@ SELECT p.problem, pg_catalog.concat('task ', a.task_id)
     SELECT 'finished task has a lease' AS problem
      WHERE a.lease_until OPERATOR(pg_catalog.<>) 'infinity'
     UNION ALL
-    SELECT 'finished task has no time of its end'
+    SELECT 'finished task has no end time'
      WHERE NOT pg_catalog.isfinite(a.finished_at)
     UNION ALL
     SELECT 'finished task expires before its end'
      WHERE a.bucket OPERATOR(pg_catalog.=) 16 AND a.expires_at OPERATOR(pg_catalog.<) a.finished_at
     UNION ALL
-    /* a step stays when its queue was dropped */
+    /* a step is kept when its queue is dropped */
     SELECT 'task has no queue'
      WHERE a.workflow_id IS NULL
      AND a.queue_id NOT IN (SELECT q.queue_id FROM taskq.queue q)
@@ -252,8 +252,8 @@ SELECT 'large part is of the wrong kind', pg_catalog.concat('task ', l.task_id, 
     OR (l.part IN (1, 6)) OPERATOR(pg_catalog.=) (l.doc IS NOT NULL)
 UNION ALL
 /*
- * Truncating a leaf leaves parts to be swept: of tasks that were there before
- * the leaf that is being filled was begun, or before the database was restored.
+ * Truncating a leaf leaves large parts to be swept: those of tasks from before
+ * the current leaf was begun, or before the database was restored.
  */
 SELECT 'large part has no task', pg_catalog.concat('task ', l.task_id, ', part ', l.part)
   FROM taskq.large l
@@ -275,7 +275,7 @@ UNION ALL
 SELECT p.problem, pg_catalog.concat('queue ', q.queue_id)
   FROM taskq.queue q
  CROSS JOIN LATERAL (
-    SELECT 'queue has a name that cannot be' AS problem
+    SELECT 'queue has an invalid name' AS problem
      WHERE (q.name OPERATOR(pg_catalog.=) '*') OPERATOR(pg_catalog.<>) (q.queue_id OPERATOR(pg_catalog.=) 0)
      OR pg_catalog.octet_length(q.name) NOT BETWEEN 1 AND 200
      OR q.name OPERATOR(pg_catalog.~) '[\x01-\x1f\x7f]'
@@ -284,7 +284,7 @@ SELECT p.problem, pg_catalog.concat('queue ', q.queue_id)
      WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
      AND q.owner_role NOT IN (SELECT r.role_id FROM taskq.role r)
     UNION ALL
-    SELECT 'queue has a pause that cannot be'
+    SELECT 'queue has an invalid pause'
      WHERE NOT pg_catalog.isfinite(q.paused_at)
      OR (q.paused_at IS NULL AND (q.paused_until IS NOT NULL OR q.pause_reason IS NOT NULL))) p
 UNION ALL
@@ -294,7 +294,7 @@ SELECT p.problem, pg_catalog.concat('lane ', l.lane_id, ', queue ', l.queue_id)
     SELECT 'lane has no queue' AS problem
      WHERE l.queue_id NOT IN (SELECT q.queue_id FROM taskq.queue q)
     UNION ALL
-    SELECT 'tags are no sorted set'
+    SELECT 'tags are not a sorted set'
      WHERE pg_catalog.cardinality(l.tags) OPERATOR(pg_catalog.>) 16
      OR EXISTS (SELECT FROM pg_catalog.unnest(l.tags) AS u (tag)
                  WHERE u.tag IS NULL
@@ -306,7 +306,7 @@ UNION ALL
 SELECT p.problem, pg_catalog.concat('queue ', g.queue_id, ', role ', g.role_id)
   FROM taskq.queue_grant g
  CROSS JOIN LATERAL (
-    SELECT 'grant is on no queue' AS problem
+    SELECT 'grant is on a missing queue' AS problem
      WHERE g.queue_id OPERATOR(pg_catalog.<>) 0
      AND g.queue_id NOT IN (SELECT q.queue_id FROM taskq.queue q)
     UNION ALL
@@ -317,7 +317,7 @@ SELECT p.problem, pg_catalog.concat('queue ', g.queue_id, ', role ', g.role_id)
     SELECT 'grant has rights that do not exist'
      WHERE g.rights NOT BETWEEN 1 AND 15) p
 UNION ALL
-SELECT 'role cannot be', pg_catalog.concat('role ', r.role_id)
+SELECT 'role is invalid', pg_catalog.concat('role ', r.role_id)
   FROM taskq.role r
  WHERE r.role_id OPERATOR(pg_catalog.<=) 0 OR r.oid OPERATOR(pg_catalog.=) '0' OR r.name OPERATOR(pg_catalog.=) ''
 UNION ALL
@@ -345,7 +345,7 @@ SELECT 'right lacks EXECUTE',
           FROM taskq.instance i, pg_catalog.pg_database o
          WHERE o.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 UNION ALL
-SELECT 'right is on no function', pg_catalog.concat('function ', f.function)
+SELECT 'right is on a missing function', pg_catalog.concat('function ', f.function)
   FROM taskq.function_right f
  WHERE f.rights NOT BETWEEN 1 AND 15
     OR NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
@@ -365,11 +365,11 @@ SELECT p.problem, pg_catalog.concat('worker ', w.worker_id)
     SELECT 'worker has an unknown state' AS problem
      WHERE w.state NOT BETWEEN @WORKER_ACTIVE@ AND @WORKER_GONE@
     UNION ALL
-    SELECT 'worker has a name that cannot be'
+    SELECT 'worker has an invalid name'
      WHERE pg_catalog.octet_length(w.name) NOT BETWEEN 1 AND 200
      OR w.name OPERATOR(pg_catalog.~) '[\x01-\x1f\x7f]'
     UNION ALL
-    SELECT 'worker has an end that does not go with its state'
+    SELECT 'end of the worker does not match its state'
      WHERE (w.state IN (@WORKER_DEAD@, @WORKER_GONE@)) OPERATOR(pg_catalog.<>) (w.ended_at IS NOT NULL)
      OR NOT pg_catalog.isfinite(w.ended_at)
      OR NOT pg_catalog.isfinite(w.registered_at)
@@ -377,15 +377,15 @@ SELECT p.problem, pg_catalog.concat('worker ', w.worker_id)
     SELECT 'worker has an unknown role'
      WHERE w.state OPERATOR(pg_catalog.<>) @WORKER_LABEL@ AND w.role_id NOT IN (SELECT r.role_id FROM taskq.role r)
     UNION ALL
-    SELECT 'worker has a limit that cannot be'
+    SELECT 'worker has an invalid limit'
      WHERE w.max_running OPERATOR(pg_catalog.<) 1
     UNION ALL
-    SELECT 'worker is bound to a connection that cannot be'
+    SELECT 'worker is bound to an invalid connection'
      WHERE (w.bound_instance IS NULL) OPERATOR(pg_catalog.<>) (w.bound_session IS NULL)
      OR w.bound_instance OPERATOR(pg_catalog.<=) 0 OR w.bound_session OPERATOR(pg_catalog.<=) 0
      OR (w.state OPERATOR(pg_catalog.=) @WORKER_LABEL@ AND w.bound_session IS NOT NULL)
     UNION ALL
-    SELECT 'tags are no sorted set'
+    SELECT 'tags are not a sorted set'
      WHERE pg_catalog.cardinality(w.tags) OPERATOR(pg_catalog.>) 16
      OR EXISTS (SELECT FROM pg_catalog.unnest(w.tags) AS u (tag)
                  WHERE u.tag IS NULL
@@ -401,7 +401,7 @@ SELECT 'two workers have one name', pg_catalog.concat('worker ', pg_catalog.max(
 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1
 UNION ALL
 /* History */
-SELECT 'change of state cannot be', pg_catalog.concat('transition ', t.transition_id, ', task ', t.task_id)
+SELECT 'change of state is invalid', pg_catalog.concat('transition ', t.transition_id, ', task ', t.task_id)
   FROM taskq.transition t
  WHERE t.from_state OPERATOR(pg_catalog.=) t.to_state
     OR t.from_state NOT BETWEEN @STATE_NONE@ AND @STATE_LAST@ OR t.to_state NOT BETWEEN @STATE_NONE@ AND @STATE_LAST@
@@ -411,7 +411,7 @@ SELECT 'change of state cannot be', pg_catalog.concat('transition ', t.transitio
     OR NOT pg_catalog.isfinite(t.at)
     OR (t.role_id OPERATOR(pg_catalog.<>) 0 AND t.role_id NOT IN (SELECT r.role_id FROM taskq.role r))
 UNION ALL
-/* One row each */
+/* Tables with one row */
 SELECT 'leaf that is being filled is not known', pg_catalog.concat('leaf ', r.bucket)
   FROM taskq.archive_rotation r
  WHERE r.bucket NOT BETWEEN 0 AND 15 OR NOT r.only_row
@@ -420,7 +420,7 @@ UNION ALL
 SELECT 'instance is not known', 'taskq.instance is empty'
  WHERE NOT EXISTS (SELECT FROM taskq.instance)
 UNION ALL
-/* Sequences are read as they are now, which is later than the rows. */
+/* Sequences show their current values, later than the rows. */
 SELECT 'sequence is behind its table', s.name
   FROM (SELECT 'taskq.task_id_seq' AS name, q.last_value, q.is_called,
                (SELECT pg_catalog.max(y.task_id OPERATOR(pg_catalog.&) 8796093022207)
@@ -448,7 +448,7 @@ SELECT 'sequence is behind its table', s.name
           FROM taskq.transition_id_seq q) s
  WHERE s.used OPERATOR(pg_catalog.>) s.last_value OR (s.used OPERATOR(pg_catalog.=) s.last_value AND NOT s.is_called)
 UNION ALL
-/* What they are stored in */
+/* Tables and indexes */
 SELECT 'table is not logged', pg_catalog.concat('taskq.', c.relname)
   FROM pg_catalog.pg_class c
  WHERE c.relnamespace OPERATOR(pg_catalog.=) 'taskq'::pg_catalog.regnamespace
@@ -460,10 +460,10 @@ SELECT 'index cannot be used', pg_catalog.concat('taskq.', c.relname)
   JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
  WHERE c.relnamespace OPERATOR(pg_catalog.=) 'taskq'::pg_catalog.regnamespace
    AND NOT (i.indisvalid AND i.indisready AND i.indislive);
-COMMENT ON VIEW taskq.table_problem IS 'Disagreements between tables; no row in a sound database';
+COMMENT ON VIEW taskq.table_problem IS 'Disagreements between tables; no rows in a sound database';
 
 CREATE FUNCTION taskq_check() RETURNS TABLE (problem text, detail text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_check';
 COMMENT ON FUNCTION taskq_check() IS
-    'Every disagreement between tables, archive and the registry of running tasks; no rows = sound; needs manage on ''*''';
+    'Every disagreement between tables, archive and the running tasks in shared memory; no rows if all is well; needs manage on ''*''';

@@ -1,14 +1,14 @@
 /*
  * 54_explain: why a task does not run, why a claim gets nothing.
  *
- * Need read on the task's queue, work or read on the claim's; pg_monitor may
- * ask, and is told no messages and errors.
+ * Requires read on the task's queue, and work or read on the claim's queue.
+ * pg_monitor may call both, but gets no messages and errors.
  */
 CREATE FUNCTION taskq_explain(task_id bigint) RETURNS text
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_explain';
 COMMENT ON FUNCTION taskq_explain(bigint) IS
-    'Why the task is not running, or where it is, in plain words; TQ002 when there is none';
+    'Why the task is not running, or what it is doing, in plain words; TQ002 if it does not exist';
 
 CREATE FUNCTION taskq_explain_claim(
     queue text,

@@ -1,7 +1,7 @@
 /*
- * 57_range: how much is known of the dispatch index.
+ * 57_range: what is known about the dispatch index.
  *
- * Reads shared memory only.  The owner of the extension and pg_monitor may
+ * Reads only shared memory.  The owner of the extension and pg_monitor may
  * call it.
  */
 CREATE FUNCTION taskq.range_numbers(
@@ -10,4 +10,4 @@ CREATE FUNCTION taskq.range_numbers(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_range_numbers';
 COMMENT ON FUNCTION taskq.range_numbers() IS
-    'What claims remember of the dispatch index, and how often that was told, refused, taken back, looked at and repaired, in all databases since the start; NULL without preloading';
+    'What claims remember of the dispatch index, and how often that was recorded, refused, undone, checked and repaired, in all databases since the start; null without preloading';

@@ -1,8 +1,8 @@
 /*
- * 58_metrics: what is counted, and what is to be measured.
+ * 58_metrics: counters, histograms and gauges.
  *
- * Counters and histograms come from shared memory, gauges from there and
- * from taskq.queues.  Each function filters by the rights of current_user.
+ * Counters and histograms come from shared memory, gauges from there and from
+ * taskq.queues.  Each function filters by the privileges of current_user.
  */
 CREATE FUNCTION taskq.metric_rows()
     RETURNS TABLE (
@@ -39,4 +39,4 @@ SELECT g.name, q.queue, g.labels, 'gauge', g.value, NULL, NULL, NULL, NULL, NULL
        ('workers.waiting', '{}', coalesce(q.waiters, 0))
        ) g (name, labels, value);
 COMMENT ON VIEW taskq.metrics IS
-    'Counters, histograms and gauges of queues that current_user may read, and of the database for those who may read all; numbers of seconds and of tasks';
+    'Counters, histograms and gauges of queues that current_user may read, and of the database for roles that may read all; units are seconds and tasks';

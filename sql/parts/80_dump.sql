@@ -1,11 +1,11 @@
 /*
- * 80_dump: what pg_dump takes along.
+ * 80_dump: what pg_dump includes.
  *
- * All rows that users or the extension make at run time, and the identity of
- * the installation.  Not heartbeats and progress, which in memory would
- * not be dumped either; and not which leaf of the archive is being filled: a
- * copy begins with the first again, and its background worker may have begun
- * before the rows come.
+ * All rows that users or the extension create at run time, and the identity of
+ * the installation.  Not heartbeats and progress, which would not be dumped if
+ * they were in memory either.  Also not the number of the current archive
+ * leaf: a copy begins with leaf 0, and its background worker may have begun
+ * before the rows are loaded.
  */
 DO $$
 DECLARE

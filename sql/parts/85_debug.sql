@@ -4,7 +4,7 @@
 CREATE FUNCTION taskq.debug_wipe() RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_wipe';
-COMMENT ON FUNCTION taskq.debug_wipe() IS 'Loses all of the extension''s shared memory';
+COMMENT ON FUNCTION taskq.debug_wipe() IS 'Clears all of the extension''s shared memory';
 
 CREATE FUNCTION taskq.debug_move(task_id bigint, state text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -19,7 +19,7 @@ COMMENT ON FUNCTION taskq.debug_timers() IS 'How often the timer of due times ha
 CREATE FUNCTION taskq.debug_registry(OUT entries integer, OUT complete boolean) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_registry';
-COMMENT ON FUNCTION taskq.debug_registry() IS 'Entries of the registry of running tasks, and whether it is complete';
+COMMENT ON FUNCTION taskq.debug_registry() IS 'Entries of the table of running tasks, and whether it is complete';
 
 CREATE FUNCTION taskq.debug_backoff(options jsonb, attempt integer, chance double precision) RETURNS interval
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -41,13 +41,13 @@ CREATE FUNCTION taskq.debug_range_learn(lane_id bigint, priority integer, lo_at 
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_range_learn';
 COMMENT ON FUNCTION taskq.debug_range_learn(bigint, integer, timestamptz, bigint, timestamptz, bigint, bigint) IS
-    'Tells that there is nothing to claim between two positions, right or wrong';
+    'Records that there is nothing to claim between two positions, right or wrong';
 
 CREATE FUNCTION taskq.debug_range_lower(lane_id bigint, priority integer, at timestamptz, id bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_range_lower';
 COMMENT ON FUNCTION taskq.debug_range_lower(bigint, integer, timestamptz, bigint) IS
-    'Tells that there is something to claim at a position';
+    'Records that there is something to claim at a position';
 
 CREATE FUNCTION taskq.debug_range_read(lane_id bigint, priority integer, OUT lo_at timestamptz, OUT lo_id bigint,
                                        OUT hi_at timestamptz, OUT hi_id bigint) RETURNS SETOF record
@@ -59,7 +59,7 @@ CREATE FUNCTION taskq.debug_range_learn_priorities(lane_id bigint, priorities sm
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_range_learn_priorities';
 COMMENT ON FUNCTION taskq.debug_range_learn_priorities(bigint, smallint[], bigint) IS
-    'Tells that a lane has no other priorities';
+    'Records that a lane has no other priorities';
 
 CREATE FUNCTION taskq.debug_range_priorities(lane_id bigint) RETURNS smallint[]
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -68,9 +68,9 @@ COMMENT ON FUNCTION taskq.debug_range_priorities(bigint) IS 'The priorities of a
 CREATE FUNCTION taskq.debug_waiters(OUT waiting integer, OUT sleeps bigint, OUT wakes bigint, OUT passed_on bigint) RETURNS record
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_waiters';
-COMMENT ON FUNCTION taskq.debug_waiters() IS 'Who waits in this database, and how often waiters of all have slept, were woken, and passed a wake on';
+COMMENT ON FUNCTION taskq.debug_waiters() IS 'Waiting sessions of this database, and how often all waiting sessions have slept, were woken, and passed on a wake';
 
 CREATE FUNCTION taskq.debug_dead(task_id bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_debug_dead';
-COMMENT ON FUNCTION taskq.debug_dead(bigint) IS 'Makes claims pass over a pending task, by mistake';
+COMMENT ON FUNCTION taskq.debug_dead(bigint) IS 'Makes claims skip a pending task, by mistake';

@@ -1,8 +1,8 @@
 /*
- * 90_grants: who may what.
+ * 90_grants: initial privileges.
  *
- * Everybody may look at the filtered views, and execute what they call.
- * EXECUTE on functions comes through taskq_grant alone.
+ * PUBLIC may read the filtered views and execute the functions that these
+ * call.  EXECUTE on all other functions is granted only by taskq_grant.
  */
 INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_submit', 1),

@@ -80,7 +80,7 @@ SELECT count(*) FROM taskq_timeline(:joined);
 SELECT t.code(format('SELECT taskq_timeline(%s)', :split)), t.code(format('SELECT taskq_timeline(%s)', :plain));
 -- with another right on it
 SET ROLE regress_taskq_wt_work;
-SELECT what, regexp_replace(t.try(format('SELECT taskq_timeline(%s)', value)), 'task \d+', 'task N') AS try FROM (VALUES ('a task', :'plain'), ('a step', :'joined'), ('an instance', 'workflow_id => ' || :'flow')) v (what, value);
+SELECT what, regexp_replace(t.try(format('SELECT taskq_timeline(%s)', value)), '(task|workflow) \d+', '\1 N') AS try FROM (VALUES ('a task', :'plain'), ('a step', :'joined'), ('an instance', 'workflow_id => ' || :'flow')) v (what, value);
 SELECT count(*) FROM taskq_timeline(correlation_id => 'wt 1');
 -- without any: the message is the one about what does not exist
 SET ROLE regress_taskq_wt_other;

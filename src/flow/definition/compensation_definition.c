@@ -70,12 +70,12 @@ tq_compensation_definition_finish(TqTemplate *template, int place,
 	{
 		if (compensate != NULL)
 			tq_problem(problems, psprintf("steps[%d].compensate", place),
-					   "has a meaning for on_failure compensate only");
+					   "is allowed only with on_failure compensate");
 		return;
 	}
 	if (step->name != NULL && strncmp(step->name, PREFIX, strlen(PREFIX)) == 0)
 		tq_problem(problems, psprintf("steps[%d].name", place),
-				   "begins like that of a compensation");
+				   "must not begin with " PREFIX);
 	if (compensate == NULL)
 		return;
 	compensate->name = step->name;

@@ -319,7 +319,7 @@ read_template(Reader *reader, const Known *known, const char *path,
 static void
 unbuilt(TqDefinitionProblems *problems, const char *path)
 {
-	tq_problem(problems, path, "is not supported yet");
+	tq_problem(problems, path, "is not supported");
 	problems->unbuilt++;
 }
 
@@ -339,7 +339,7 @@ read_steps(Reader *reader, JsonbValue *value)
 	count = JsonContainerSize(value->val.binary.data);
 	if (count > TQ_MAX_STEPS)
 	{
-		tq_problem(reader->problems, "steps", "are more than %d",
+		tq_problem(reader->problems, "steps", "has more than %d members",
 				   TQ_MAX_STEPS);
 		return;
 	}
@@ -518,8 +518,8 @@ finish_step(Reader *reader, int place)
 		tq_problem(problems, psprintf("%s.name", path), "is missing");
 	if (step->type == TQ_STEP_BATCH_WORKER && step->payload != NULL)
 		tq_problem(problems, psprintf("%s.payload", path),
-				   "has no meaning for type batch_worker, whose members get "
-				   "what the batch says");
+				   "is not allowed for type batch_worker, whose members get "
+				   "their payloads from the batch");
 	finish_wait(reader, place, path);
 	if (step->queue == NULL)
 		step->queue = reader->template->queue;
@@ -531,15 +531,15 @@ finish_step(Reader *reader, int place)
 	}
 	if (draft->has_branches && step->type != TQ_STEP_DECISION)
 		tq_problem(problems, psprintf("%s.branches", path),
-				   "has a meaning for type decision only");
+				   "is allowed only for type decision");
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
-				   "has a meaning for type batch only");
+				   "is allowed only for type batch");
 	/* without a choice no steps are made, and members have a strategy */
 	if (step->continues &&
 		(tq_step_chooses(step->type) || step->type == TQ_STEP_BATCH_WORKER))
 		tq_problem(problems, psprintf("%s.continue_on_failure", path),
-				   "has no meaning for type %s", type_names[step->type]);
+				   "is not allowed for type %s", type_names[step->type]);
 }
 
 /*
@@ -584,7 +584,7 @@ finish_wait(Reader *reader, int place, const char *path)
 				 known->member == M_OPTION);
 		if (wrong)
 			tq_problem(problems, psprintf("%s.%s", path, known->name),
-					   "has no meaning for type %s", type);
+					   "is not allowed for type %s", type);
 	}
 	if (waits && !found)
 		tq_problem(problems, psprintf("%s.%s", path, name), "is missing");

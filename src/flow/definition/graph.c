@@ -158,7 +158,7 @@ check_types(Graph *graph)
 				  template->steps[step->parents.places[0]].type !=
 					  TQ_STEP_BATCH))
 			tq_problem(graph->problems, psprintf("steps[%d].depends_on", i),
-					   "must name one step of type batch and no other");
+					   "must name exactly one step, of type batch");
 	}
 	check_member_names(graph);
 }
@@ -170,7 +170,7 @@ check_decision(Graph *graph, int place)
 
 	if (step->children.count == 0)
 		tq_problem(graph->problems, psprintf("steps[%d]", place),
-				   "is a decision on which no step depends");
+				   "is a decision, but no step depends on it");
 	for (int i = 0; i < step->branch_count; i++)
 	{
 		TqStepList *chosen = &step->branches[i].steps;
@@ -224,10 +224,11 @@ check_batch(Graph *graph, int place)
 					   "a batch");
 	}
 	if (workers != 1)
-		tq_problem(graph->problems, psprintf("steps[%d]", place),
-				   "is a batch, and needs one step of type batch_worker that "
-				   "depends on it, not %d",
-				   workers);
+		tq_problem(
+			graph->problems, psprintf("steps[%d]", place),
+			"is a batch and requires one step of type batch_worker that "
+			"depends on it, not %d",
+			workers);
 }
 
 /*
@@ -265,7 +266,7 @@ check_member_names(Graph *graph)
 			if ((int) strlen(worker) == stem - 1 &&
 				strncmp(worker, name, stem - 1) == 0)
 				tq_problem(graph->problems, psprintf("steps[%d].name", i),
-						   "is that of a member of steps[%d]",
+						   "is also the name of a member of steps[%d]",
 						   lfirst_int(cell));
 		}
 	}

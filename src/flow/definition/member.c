@@ -193,7 +193,7 @@ tq_member_path(TqDefinitionProblems *problems, const char *path,
 	word = pnstrdup(value->val.string.val, value->val.string.len);
 	result = tq_value_path(word, &wrong);
 	if (result == NULL)
-		tq_problem(problems, path, "is no jsonpath: %s", wrong);
+		tq_problem(problems, path, "is not a valid jsonpath: %s", wrong);
 	else
 		*wanted = tq_value_names(result, *wanted);
 	return result;
@@ -252,5 +252,5 @@ tq_member_check_options(TqDefinitionProblems *problems, const char *path,
 	}
 	if (tq_options_lack_list(&own) && !wrong_list)
 		tq_problem(problems, psprintf("%s.retry", path),
-				   "is list, without a retry_list");
+				   "is list, but retry_list is missing");
 }

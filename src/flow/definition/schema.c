@@ -295,7 +295,7 @@ apply_enum(JsonbContainer *schema, JsonbValue *value, const char *path,
 			return;
 	}
 	pfree(given);
-	tq_problem(problems, path, "is none of the values in enum");
+	tq_problem(problems, path, "is not one of the values in enum");
 }
 
 static void

@@ -50,7 +50,7 @@ tq_step_reference_note(HTAB *names, TqDefinitionProblems *problems,
 	{
 		problems->no_graph = true;
 		tq_problem(problems, psprintf("steps[%d].name", place),
-				   "is that of steps[%d], too", named->place);
+				   "is also the name of steps[%d]", named->place);
 	}
 	else
 		named->place = place;
@@ -97,10 +97,10 @@ tq_step_reference_list(HTAB *names, TqDefinitionProblems *problems,
 		}
 		if (named == NULL)
 			tq_problem(problems, psprintf("%s[%d]", path, i),
-					   "is no step of this workflow");
+					   "is not a step of this workflow");
 		else if (bms_is_member(named->place, seen))
 			tq_problem(problems, psprintf("%s[%d]", path, i),
-					   "is there twice");
+					   "is listed twice");
 		else
 		{
 			seen = bms_add_member(seen, named->place);

@@ -120,7 +120,7 @@ static void   raise_unbuilt(const TqDefinitionProblems *problems)
 static void   warn_of_nesting(const TqTemplate *template);
 static void   add_identity(StringInfo detail, const TqTemplate *template);
 static void   lock_alone(const int32 *versions, int count);
-static void   undefine(int32 template_id);
+static void   undefine(int32 template_id, const char *name);
 static int32 *read_versions(char *space, char *name, char *version,
 							int *count);
 static int32 find_id(const char *space, const char *name, const char *version);
@@ -177,11 +177,11 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 		add_identity(&detail, template);
 		appendStringInfoChar(&detail, '}');
 		ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
-						errmsg("version \"%s\" of workflow \"%s\" is defined "
-							   "otherwise",
-							   template->version, template->name),
+						errmsg("workflow \"%s\" version \"%s\" already "
+							   "exists with a different definition",
+							   template->name, template->version),
 						errdetail_internal("%s", detail.data),
-						errhint("Give the new definition another version.")));
+						errhint("Use a new version.")));
 	}
 	tq_call_end(&call);
 	warn_of_nesting(template);
@@ -222,7 +222,7 @@ draw_number(void)
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("too many workflows have been defined"),
 			 errdetail("At most %d versions can be defined in a database, "
-					   "those that were undefined or rolled back included.",
+					   "including those that were undefined or rolled back.",
 					   PG_INT32_MAX)));
 	return (int32) number;
 }
@@ -268,7 +268,7 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 		tq_template_missing(space, name, version);
 	lock_alone(versions, count);
 	for (int i = 0; i < count; i++)
-		undefine(versions[i]);
+		undefine(versions[i], name);
 	tq_call_end(&call);
 	PG_RETURN_INT64(count);
 }
@@ -309,7 +309,7 @@ lock_alone(const int32 *versions, int count)
 }
 
 static void
-undefine(int32 template_id)
+undefine(int32 template_id, const char *name)
 {
 	Datum args[2] = {Int32GetDatum(template_id),
 					 TimestampTzGetDatum(tq_clock_wall())};
@@ -324,9 +324,12 @@ undefine(int32 template_id)
 	tq_spi_leave(&spi);
 	if (live != 0)
 		ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
-						errmsg("instances of the workflow have not ended"),
+						errmsg("cannot undefine workflow \"%s\" because it "
+							   "has unfinished instances",
+							   name),
 						errdetail("{\"workflow_id\": " INT64_FORMAT "}", live),
-						errhint("Let them end, or cancel them.")));
+						errhint("Wait for them to finish, or cancel them with "
+								"taskq_cancel_workflow().")));
 }
 
 static int32 *
@@ -459,7 +462,7 @@ read_template(int32 template_id)
 	if (definition == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_TQ_INVALID_WORKFLOW),
-				 errmsg("template %d of a workflow is gone", template_id),
+				 errmsg("workflow template %d does not exist", template_id),
 				 errdetail("{\"template_id\": %d}", template_id)));
 	context = AllocSetContextCreate(CurrentMemoryContext, "taskq template",
 									ALLOCSET_DEFAULT_SIZES);
@@ -544,7 +547,7 @@ warn_of_nesting(const TqTemplate *template)
 	ereport(WARNING,
 			(errcode(ERRCODE_WARNING),
 			 errmsg("decisions and batches of workflow \"%s\" are nested %d "
-					"deep, and taskq.warn_decision_nesting is %d",
+					"deep, which exceeds \"taskq.warn_decision_nesting\" (%d)",
 					template->name, template->nesting,
 					tq_guc_warn_decision_nesting),
 			 errdetail_internal("%s", detail.data)));

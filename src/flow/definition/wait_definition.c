@@ -229,10 +229,11 @@ check_whole(Reading *reading, TqStepType type, const char *path)
 	if (reading->has_on_timeout && wait->after == NULL)
 		tq_problem(reading->problems, path, "has on_timeout without timeout");
 	if (reading->has_escalate_after != reading->has_escalate_to)
-		tq_problem(reading->problems, path,
-				   "must have both or none of the members escalate_after and "
-				   "escalate_to");
+		tq_problem(
+			reading->problems, path,
+			"must have both escalate_after and escalate_to, or neither");
 	else if (reading->has_escalate_to && !reading->has_role)
-		tq_problem(reading->problems, path,
-				   "has escalate_to without role, and so anybody may approve");
+		tq_problem(
+			reading->problems, path,
+			"has escalate_to without role, which lets every role approve");
 }

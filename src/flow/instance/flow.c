@@ -446,12 +446,14 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 	if (any == 0)
 		tq_flow_missing(flow->workflow_id);
 	if (((on_all ? all : any) & right) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied for this workflow"),
-				 errdetail(
-					 "The right \"%s\" on the queues of its steps is missing.",
-					 tq_error_right_name(right))));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for workflow " INT64_FORMAT,
+					flow->workflow_id),
+			 errdetail(
+				 "Privilege \"%s\" on the queues of its steps is required.",
+				 tq_error_right_name(right))));
 }
 
 /*

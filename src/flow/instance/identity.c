@@ -206,7 +206,7 @@ void
 tq_identity_conflict(const char *name, int64 holder, const char *hint)
 {
 	ereport(ERROR, (errcode(ERRCODE_TQ_ALREADY_EXISTS),
-					errmsg("workflow \"%s\" has been started already", name),
+					errmsg("workflow \"%s\" has already been started", name),
 					errdetail("{\"workflow_id\": " INT64_FORMAT "}", holder),
 					hint == NULL ? 0 : errhint("%s", hint)));
 }

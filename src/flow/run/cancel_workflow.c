@@ -64,15 +64,15 @@ has_ended(const TqFlow *flow)
 	if (flow->state == TQ_FLOW_COMPENSATING)
 		ereport(ERROR,
 				(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-				 errmsg("workflow " INT64_FORMAT
-						" is compensating and cannot be cancelled",
+				 errmsg("cannot cancel workflow " INT64_FORMAT
+						" because it is compensating",
 						workflow_id),
 				 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id),
 				 errhint("Cancel or resolve the task of its compensation.")));
 	ereport(
 		ERROR,
 		(errcode(ERRCODE_TQ_INVALID_TRANSITION),
-		 errmsg("workflow " INT64_FORMAT " has ended and cannot be cancelled",
+		 errmsg("cannot cancel workflow " INT64_FORMAT " because it has ended",
 				workflow_id),
 		 errdetail("{\"workflow_id\": " INT64_FORMAT "}", workflow_id)));
 }

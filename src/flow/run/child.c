@@ -158,8 +158,9 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 	if (result != NULL && (int64) VARSIZE(result) > queue->options.max_payload)
 	{
 		tq_step_fill_reject(task, move,
-							psprintf("the result of workflow " INT64_FORMAT
-									 " has %u bytes, and the queue allows %d",
+							psprintf("result of workflow " INT64_FORMAT
+									 " of %u bytes exceeds the limit of %d "
+									 "bytes",
 									 child->workflow_id, VARSIZE(result),
 									 queue->options.max_payload));
 		return;

@@ -119,7 +119,7 @@ start(TqCall *call, TqFlow *flow, const TqStep *step, const TqTask *task)
 			tq_start_workflow_steps(call, &child);
 		else
 			wrong = psprintf(
-				"workflow \"%s\" has been started already, as " INT64_FORMAT,
+				"workflow \"%s\" has already been started as workflow " INT64_FORMAT,
 				step->wait->name, holder);
 	}
 	if (wrong != NULL)
@@ -211,11 +211,11 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 		return psprintf("input: %s", wrong);
 	largest = tq_start_workflow_largest_input(child->template);
 	if (VARSIZE(child->start.input) > largest)
-		return psprintf("the input has %u bytes, and a queue allows %d",
+		return psprintf("input of %u bytes exceeds the limit of %d bytes",
 						VARSIZE(child->start.input), largest);
 	wrong = tq_start_workflow_wrong_input(child);
 	if (wrong != NULL)
-		return psprintf("the input does not fit: %s", wrong);
+		return psprintf("invalid input: %s", wrong);
 	if (wait->key != NULL)
 	{
 		if (!tq_wait_step_word(flow, step, wait->key, &beginning->key, &wrong))
@@ -226,7 +226,7 @@ prepare(TqFlow *flow, const TqStep *step, TqFlow *child,
 							TQ_MAX_KEY);
 	}
 	else if (child->template->identity == TQ_IDENTITY_KEY)
-		return psprintf("workflow \"%s\" wants a key", wait->name);
+		return psprintf("workflow \"%s\" requires a key", wait->name);
 	return NULL;
 }
 
@@ -247,8 +247,10 @@ missing_right(const TqFlow *child)
 		else if (compensate != NULL && !may_submit(role, compensate->queue))
 			name = compensate->queue;
 		if (name != NULL)
-			return psprintf("who started this may not submit to queue \"%s\"",
-							name);
+			return psprintf(
+				"the role that started the workflow has no privilege \"submit\" "
+				"on queue \"%s\"",
+				name);
 	}
 	return NULL;
 }

@@ -76,8 +76,8 @@ tq_choice_exceeds(const TqStep *step, const TqChoice *choice)
 {
 	if (step->type == TQ_STEP_DECISION &&
 		choice->steps.count > tq_guc_max_decision_steps)
-		return psprintf("a decision chooses %d steps, and "
-						"taskq.max_decision_steps allows %d",
+		return psprintf("a decision chooses %d steps, but "
+						"\"taskq.max_decision_steps\" is %d",
 						choice->steps.count, tq_guc_max_decision_steps);
 	if (step->type == TQ_STEP_BATCH &&
 		choice->member_count > tq_guc_max_batch_members)
@@ -88,8 +88,8 @@ tq_choice_exceeds(const TqStep *step, const TqChoice *choice)
 static char *
 too_many(int64 members)
 {
-	return psprintf("a batch has " INT64_FORMAT " members, and "
-					"taskq.max_batch_members allows %d",
+	return psprintf("a batch has " INT64_FORMAT " members, but "
+					"\"taskq.max_batch_members\" is %d",
 					members, tq_guc_max_batch_members);
 }
 
@@ -97,10 +97,10 @@ too_many(int64 members)
 void
 tq_choice_refuse(const TqStep *step, int64 task_id, const char *wrong)
 {
-	ereport(ERROR, (errcode(ERRCODE_TQ_INVALID_TRANSITION),
-					errmsg("the result of step \"%s\" cannot be used: %s",
-						   step->name, wrong),
-					errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
+	ereport(ERROR,
+			(errcode(ERRCODE_TQ_INVALID_TRANSITION),
+			 errmsg("invalid result for step \"%s\": %s", step->name, wrong),
+			 errdetail("{\"task_id\": " INT64_FORMAT "}", task_id)));
 }
 
 /* Warn the worker whose result makes its step dead. */
@@ -111,8 +111,7 @@ tq_choice_warn_wrong(const TqFlow *flow, const TqStep *step, int64 task_id,
 	ereport(
 		WARNING,
 		(errcode(ERRCODE_WARNING),
-		 errmsg("the result of step \"%s\" cannot be used: %s", step->name,
-				wrong),
+		 errmsg("invalid result for step \"%s\": %s", step->name, wrong),
 		 errdetail("{\"workflow_id\": " INT64_FORMAT
 				   ", \"task_id\": " INT64_FORMAT "}",
 				   flow->workflow_id, task_id),
@@ -152,16 +151,17 @@ tq_choice_warn(const TqFlow *flow, const List *all)
 	{
 		const Large *large = lfirst(cell);
 
-		ereport(WARNING,
-				(errcode(ERRCODE_WARNING),
-				 errmsg("decision \"%s\" of workflow \"%s\" chooses %d "
-						"steps, and taskq.warn_decision_steps is %d",
-						flow->template->steps[large->place].name,
-						flow->template->name, large->count,
-						tq_guc_warn_decision_steps),
-				 errdetail("{\"workflow_id\": " INT64_FORMAT
-						   ", \"task_id\": " INT64_FORMAT ", \"steps\": %d}",
-						   flow->workflow_id, large->task_id, large->count)));
+		ereport(
+			WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("decision \"%s\" of workflow \"%s\" chooses %d "
+					"steps, which exceeds \"taskq.warn_decision_steps\" (%d)",
+					flow->template->steps[large->place].name,
+					flow->template->name, large->count,
+					tq_guc_warn_decision_steps),
+			 errdetail("{\"workflow_id\": " INT64_FORMAT
+					   ", \"task_id\": " INT64_FORMAT ", \"steps\": %d}",
+					   flow->workflow_id, large->task_id, large->count)));
 	}
 }
 
@@ -182,8 +182,9 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 		return "the result of a decision must be {\"create\": [names of steps]}";
 	count = JsonContainerSize(list->val.binary.data);
 	if (count > TQ_MAX_STEPS)
-		return psprintf("a decision names %d steps, more than %d", count,
-						TQ_MAX_STEPS);
+		return psprintf(
+			"a decision names %d steps, but at most %d are allowed", count,
+			TQ_MAX_STEPS);
 	choice->steps.places = palloc(sizeof(int) * (step->children.count + 1));
 	noted = palloc0(sizeof(bool) * template->step_count);
 	children = children_by_name(template, step);
@@ -201,7 +202,7 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 		chosen = bsearch(&key, children, step->children.count, sizeof(Child),
 						 compare_names);
 		if (chosen == NULL)
-			return psprintf("a decision chooses \"%.*s\", which is no step "
+			return psprintf("a decision chooses \"%.*s\", which is not a step "
 							"that depends on it",
 							Min(entry.val.string.len, TQ_MAX_NAME),
 							entry.val.string.val);

@@ -125,7 +125,8 @@ taskq_signal(PG_FUNCTION_ARGS)
 	tq_flow_require(&flow, TQ_RIGHT_SUBMIT, false);
 	steps = find_steps(&flow, name);
 	if (steps.count == 0)
-		tq_error_invalid("name", "is that of no signal of the workflow", NULL);
+		tq_error_invalid("name", "is not the name of a signal of the workflow",
+						 NULL);
 	check_right(&flow, &steps);
 	check_payload(&flow, &steps, payload);
 	(void) tq_instance_lock_acquire(&call, &flow, NULL, TQ_FLOW_LOCK_ALONE);
@@ -273,7 +274,8 @@ check_role(const TqFlow *flow, int place)
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("permission denied to approve step \"%s\"", step->name),
-			 errdetail("This is for members of role \"%s\".", wait->role)));
+			 errdetail("Only members of role \"%s\" can approve it.",
+					   wait->role)));
 }
 
 static bool

@@ -317,7 +317,7 @@ check_input(const TqFlow *flow)
 	if (wrong != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("input does not fit the schema of workflow \"%s\"",
+				 errmsg("input does not match the schema of workflow \"%s\"",
 						flow->template->name),
 				 errdetail_internal("%s.", wrong)));
 }

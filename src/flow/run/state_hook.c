@@ -261,10 +261,10 @@ too_large(const TqFlow *flow, const TqStep *step, const TqChoice *choice)
 	for (int i = 0; i < choice->member_count; i++)
 	{
 		if (VARSIZE(choice->members[i]) > largest)
-			return psprintf("batches[%d] has %u bytes, and queue \"%s\" "
-							"allows %d",
-							i, VARSIZE(choice->members[i]), worker->queue,
-							largest);
+			return psprintf(
+				"batches[%d] of %u bytes exceeds the limit of queue \"%s\", "
+				"%d bytes",
+				i, VARSIZE(choice->members[i]), worker->queue, largest);
 	}
 	return NULL;
 }

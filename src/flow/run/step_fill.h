@@ -11,7 +11,7 @@
 #include "store/task.h"
 
 #define TQ_STEP_FILL_TOO_LARGE                                                \
-	"the results that its paths look at are too large"
+	"the results that its paths refer to are too large"
 
 extern bool tq_step_fill(const TqFlow *flow, const TqStep *step,
 						 Jsonb *pattern, Jsonb **result, char **wrong);

@@ -175,7 +175,7 @@ fill_payload(TqFlow *flow, const TqStep *step, const TqQueue *queue,
 	if (tq_step_fill(flow, step, step->payload, payload, wrong) &&
 		(int64) VARSIZE(*payload) > queue->options.max_payload)
 	{
-		*wrong = psprintf("the payload has %u bytes, and the queue allows %d",
+		*wrong = psprintf("payload of %u bytes exceeds the limit of %d bytes",
 						  VARSIZE(*payload), queue->options.max_payload);
 		*payload = NULL;
 	}

@@ -157,7 +157,7 @@ ring(TqCall *call, void *arg)
 	if (step->type != TQ_STEP_TIMER && !step->wait->completes)
 	{
 		tq_step_fill_reject(&task, &move,
-							psprintf("signal \"%s\" has not come in time",
+							psprintf("signal \"%s\" did not arrive in time",
 									 step->wait->signal));
 		move.reason = TQ_REASON_TIMEOUT;
 	}

@@ -193,8 +193,8 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 	*wrong = psprintf(
 		"%s: \"%.*s\" is %s", what,
 		pg_mbcliplen(word, (int) strlen(word), TQ_MAX_NAME), word,
-		wait->at != NULL ? "no point in time"
-						 : "no interval from 0 to 10 years, with a unit");
+		wait->at != NULL ? "not a point in time"
+						 : "not an interval from 0 to 10 years with a unit");
 	return false;
 }
 
@@ -213,7 +213,7 @@ tq_wait_step_word(TqFlow *flow, const TqStep *step, Jsonb *pattern,
 	if (!JB_ROOT_IS_SCALAR(pattern) ||
 		!JsonbExtractScalar(&pattern->root, &value) || value.type != jbvString)
 	{
-		*wrong = "is no string";
+		*wrong = "is not a string";
 		return false;
 	}
 	*word = pnstrdup(value.val.string.val, value.val.string.len);

@@ -153,9 +153,9 @@ tq_blocker_why(StringInfo text, TqFlow *flow, const TqStepRow *step)
 		say_wait(text, flow, TQ_STEP_INDEX(step->step_id), step->task_id);
 	else if (step->state == TQ_STATE_PENDING)
 		appendStringInfo(text, "waits for its %s",
-						 step->is.backoff ? "next attempt" : "time");
+						 step->is.backoff ? "next attempt" : "start time");
 	else if (step->state == TQ_STATE_BLOCKED)
-		appendStringInfoString(text, "waits for others of its key");
+		appendStringInfoString(text, "waits for other tasks of its key");
 	else
 	{
 		appendStringInfo(text, "is %s", tq_state_name(step->state));
@@ -173,13 +173,14 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 	if (is_waiting(flow, step))
 		say_call(text, flow, TQ_STEP_INDEX(step->step_id), task_id);
 	else if (!TQ_STATE_IS_LIVE(step->state) && has_no_queue(task_id))
-		appendStringInfoString(text, "its queue was dropped, and it cannot "
-									 "be repaired: start the workflow again");
+		appendStringInfoString(text, "its queue was dropped, so it cannot be "
+									 "repaired: start the workflow again");
 	else if (step->state == TQ_STATE_DEAD)
 		appendStringInfo(
 			text,
 			"taskq_retry(" INT64_FORMAT
-			") runs it again%s, taskq_resolve(" INT64_FORMAT ") makes it done",
+			") runs it again%s, taskq_resolve(" INT64_FORMAT
+			") marks it as done",
 			task_id,
 			tq_step_rule_is_passed(flow->template, step->step_id, step->state)
 				? " unless a step that depends on it has begun"
@@ -192,7 +193,7 @@ tq_blocker_do(StringInfo text, TqFlow *flow, const TqStepRow *step)
 		appendStringInfo(text, "taskq_retry(" INT64_FORMAT ") resumes it",
 						 task_id);
 	else if (TQ_STATE_IS_LIVE(step->state))
-		appendStringInfo(text, "taskq_explain(" INT64_FORMAT ") tells more",
+		appendStringInfo(text, "taskq_explain(" INT64_FORMAT ") shows more",
 						 task_id);
 }
 
@@ -235,13 +236,13 @@ say_wait(StringInfo text, TqFlow *flow, int place, int64 task_id)
 	if (step->type == TQ_STEP_TIMER)
 	{
 		appendStringInfo(text, "waits until %s",
-						 until == 0 ? "its time has come"
+						 until == 0 ? "its timer is due"
 									: tq_explain_time(until));
 		return;
 	}
 	say_signal(text, step, since);
 	if (until != 0)
-		appendStringInfo(text, "; without it, it is %s at %s",
+		appendStringInfo(text, "; if it does not arrive, the step is %s at %s",
 						 step->wait->completes ? "done" : "dead",
 						 tq_explain_time(until));
 }
@@ -255,14 +256,14 @@ say_call(StringInfo text, const TqFlow *flow, int place, int64 task_id)
 
 	if (tq_passive_takes_signal(step))
 		appendStringInfo(
-			text, "taskq_signal(" INT64_FORMAT ", %s%s) gives it",
+			text, "taskq_signal(" INT64_FORMAT ", %s%s) sends it",
 			flow->workflow_id, quote_literal_cstr(step->wait->signal),
 			step->type == TQ_STEP_APPROVAL ? ", '{\"approved\": true}'" : "");
 	else if (step->type == TQ_STEP_TIMER)
-		appendStringInfo(text, "taskq_resolve(" INT64_FORMAT ") makes it done",
-						 task_id);
+		appendStringInfo(
+			text, "taskq_resolve(" INT64_FORMAT ") marks it as done", task_id);
 	else if (find_child(task_id, &child))
-		appendStringInfo(text, "taskq_workflow(" INT64_FORMAT ") tells more",
+		appendStringInfo(text, "taskq_workflow(" INT64_FORMAT ") shows more",
 						 child.workflow_id);
 }
 
@@ -285,12 +286,13 @@ say_signal(StringInfo text, const TqStep *step, TimestampTz since)
 					 wait->signal);
 	if (wait->role == NULL)
 		return;
-	appendStringInfo(text, ", which members of role \"%s\" give", wait->role);
+	appendStringInfo(text, ", which members of role \"%s\" can give",
+					 wait->role);
 	if (wait->escalate_to != NULL && since != 0)
 	{
 		TimestampTz later = since + wait->escalate_after;
 
-		appendStringInfo(text, ", and %s %s those of role \"%s\"",
+		appendStringInfo(text, ", and %s %s members of role \"%s\"",
 						 later <= tq_clock_wall() ? "since" : "from",
 						 tq_explain_time(later), wait->escalate_to);
 	}
@@ -308,14 +310,14 @@ say_child(StringInfo text, int64 task_id)
 	if (!tq_flow_find_child(task_id, &child))
 	{
 		appendStringInfoString(
-			text, "waits for a workflow to begin inside it, and another "
-				  "transaction was at one with the same identity, or made a "
-				  "queue of its steps");
+			text, "waits to start its workflow: another transaction was "
+				  "using the same identity or creating a queue of its steps");
 		return;
 	}
 	if (tq_flow_sight(child.template) == 0)
 	{
-		appendStringInfoString(text, "waits for a workflow inside it");
+		appendStringInfoString(text,
+							   "waits for the workflow that it has started");
 		return;
 	}
 	count = tq_flow_steps(&child, &made);

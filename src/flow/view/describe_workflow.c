@@ -267,7 +267,7 @@ verdict(const TqFlowView *sight, const TqTally *tally)
 		case TQ_FLOW_RESOLVED:
 			return "completed, with steps that were resolved by hand";
 		case TQ_FLOW_CANCELLED:
-			return "it was cancelled";
+			return "cancelled";
 		default:
 			break;
 	}
@@ -310,9 +310,11 @@ verdict_undone(const TqFlowView *sight, const char *steps)
 		return psprintf("%s failed; compensating what was done: %d of %d",
 						steps, count_undone(sight), all);
 	if (sight->flow->end.reason == TQ_REASON_COMPENSATION_FAILED)
-		return psprintf("%s failed, and so has a compensation: %d of %d are"
-						" done; nothing more runs until that is repaired",
-						steps, count_undone(sight), all);
+		return psprintf(
+			"%s failed, and a compensation has failed, too: %d of "
+			"%d are done; nothing more runs until it is retried or "
+			"resolved",
+			steps, count_undone(sight), all);
 	return psprintf("%s failed; %s", steps,
 					all > 0 ? "what was done has been compensated"
 							: "there was nothing to compensate");
@@ -423,12 +425,12 @@ put_next(Writing *w, const TqFlowView *sight)
 	if (!tq_flow_has_ended(flow))
 		put_words(w, WJB_ELEM,
 				  psprintf("CALL taskq_await_workflow(" INT64_FORMAT
-						   ") waits for its end",
+						   ") waits until it ends",
 						   flow->workflow_id));
 	if (flow->state == TQ_FLOW_LIVE)
 		put_words(w, WJB_ELEM,
 				  psprintf("taskq_cancel_workflow(" INT64_FORMAT
-						   ") gives it up",
+						   ") cancels it",
 						   flow->workflow_id));
 	close_part(w, true);
 }

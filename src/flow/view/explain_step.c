@@ -179,7 +179,7 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 		if (step == NULL)
 			appendStringInfoString(
 				text, "; a step before it has failed, and it stays blocked"
-					  " until that is repaired.");
+					  " until that step is repaired.");
 		else
 		{
 			appendStringInfo(text,
@@ -199,8 +199,8 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 	{
 		tq_explain_because(TQ_WHY_STEP_CHOICE);
 		appendStringInfo(text,
-						 "; which steps there will be is for \"%s\" to say,"
-						 " and that has not ended",
+						 "; step \"%s\" decides which steps are created, and"
+						 " it has not finished",
 						 template->steps[choice].name);
 	}
 	else
@@ -212,7 +212,7 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 	step = first_that_goes(sight, before);
 	if (step != NULL)
 		appendStringInfo(
-			text, "; taskq_explain(" INT64_FORMAT ") tells about \"%s\"",
+			text, "; taskq_explain(" INT64_FORMAT ") explains step \"%s\"",
 			step->task_id, tq_results_name(template, step->step_id));
 	appendStringInfoChar(text, '.');
 }
@@ -270,7 +270,7 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 	tq_blocker_say(&e->text, flow, &made);
 	appendStringInfoChar(&e->text, '.');
 	if (step->wait->after != NULL || step->wait->at != NULL)
-		(void) tq_explain_upkeep(e, " No time ends it by itself: ");
+		(void) tq_explain_upkeep(e, " Its time limit is not processed: ");
 }
 
 /*
@@ -299,9 +299,9 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 	if (!tq_compensation_allows(flow, step_id, state))
 	{
 		tq_explain_because(TQ_WHY_STEP_OVER);
-		appendStringInfoString(&e->text,
-							   " Another step has failed, and before that is"
-							   " repaired it does not run again.");
+		appendStringInfoString(
+			&e->text, " Another step has failed; this one does not run"
+					  " again until that is repaired.");
 		return true;
 	}
 	if (tq_step_rule_is_passed(flow->template, step_id, state))
@@ -313,9 +313,9 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 						 task->f.task_id,
 						 state == TQ_STATE_FILTERED ? "after all" : "again");
 		if (state == TQ_STATE_DEAD)
-			appendStringInfo(&e->text,
-							 "; taskq_resolve(" INT64_FORMAT ") makes it done",
-							 task->f.task_id);
+			appendStringInfo(
+				&e->text, "; taskq_resolve(" INT64_FORMAT ") marks it as done",
+				task->f.task_id);
 		appendStringInfoChar(&e->text, '.');
 		return true;
 	}
@@ -326,14 +326,14 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 	tq_blocker_look(&sight, flow);
 	root = tq_blocker_root(&sight, NULL, &hidden);
 	appendStringInfoString(&e->text,
-						   " Nothing of its workflow begins after a failure");
+						   " After a failure no step of its workflow begins");
 	if (root != NULL)
 	{
 		appendStringInfo(&e->text, ": step \"%s\" ",
 						 tq_results_name(flow->template, root->step_id));
 		tq_blocker_say(&e->text, flow, root);
 	}
-	appendStringInfoString(&e->text, "; then it waits again.");
+	appendStringInfoString(&e->text, "; after that it waits again.");
 	return true;
 }
 

@@ -133,10 +133,10 @@ taskq_timeline(PG_FUNCTION_ARGS)
 	tq_srf_begin(fcinfo);
 	timeline.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	if (PG_ARGISNULL(0) && PG_ARGISNULL(1) && PG_ARGISNULL(2))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("one of task_id, workflow_id and correlation_id must "
-						"be given")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("task_id, workflow_id or correlation_id must be given")));
 	correlation_id = tq_arg_word(fcinfo, 2, "correlation_id", TQ_MAX_KEY);
 	tq_queue_refresh();
 	tq_visibility_take(&timeline.sight);

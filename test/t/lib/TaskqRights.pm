@@ -201,7 +201,7 @@ BEGIN
         RETURN state;
     ELSIF message LIKE ANY ('{permission denied for function taskq\\_%,permission denied for procedure taskq\\_%,permission denied for aggregate taskq\\_%}') THEN
         RETURN '.';
-    ELSIF message = 'permission denied for this workflow' AND detail = format('The right "%s" on the queues of its steps is missing.', of_right) THEN
+    ELSIF message ~ '^permission denied for workflow [0-9]+$' AND detail = format('Privilege "%s" on the queues of its steps is required.', of_right) THEN
         RETURN lower(left(of_right, 1));
     ELSIF message ~ '^permission denied for task [0-9]+$' AND detail = format('Privilege "%s" on its queue is required.', of_right) THEN
         RETURN lower(left(of_right, 1));

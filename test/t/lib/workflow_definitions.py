@@ -33,25 +33,25 @@ sys.setrecursionlimit(20_000)
 NEEDED = 20     # times that each kind of member is valid, and invalid
 
 NOT_OF_A_SCHEMA = [re.compile(words) for words in (
-    r"^is that of steps\[\d+\], too$",              # unique names
-    r"^is no step of this workflow$",               # known dependencies
+    r"^is also the name of steps\[\d+\]$",            # unique names
+    r"^is not a step of this workflow$",             # known dependencies
     r"^does not depend on the decision$",
     r"^is part of a cycle: ",
     r"^must be deferred, since ",                   # the graph's types
     r"^must be batch_worker or deferred, since ",
-    r"^must name one step of type batch and no other$",
-    r"^is a decision on which no step depends$",
-    r"^is a batch, and needs one step of type batch_worker ",
-    r"^is that of a member of steps\[\d+\]$",
+    r"^must name exactly one step, of type batch$",
+    r"^is a decision, but no step depends on it$",
+    r"^is a batch and requires one step of type batch_worker ",
+    r"^is also the name of a member of steps\[\d+\]$",
     r"^is below more than \d+ decisions and batches in a row$",
-    r"^is no jsonpath: ",
+    r"^is not a valid jsonpath: ",
     r"^invalid regular expression: ",
     r"^has more than 16 tags$",                     # repeated ones count once
     r"^has more than \d+ bytes of options$",
     r"^must be a point in time, ",                  # any string may be one
 )]
 BYTES = re.compile(r"(?:must have 1 to|is longer than) (\d+) bytes")
-OPTION = re.compile(r"^(?:has a value that is not allowed; allowed: .|is list, without a retry_list$)")
+OPTION = re.compile(r"^(?:has a value that is not allowed; allowed: .|is list, but retry_list is missing$)")
 OPTIONS_TOGETHER = re.compile(r"^has more than \d+ bytes of options$")
 UNIT = re.compile(r"[^-+.0-9 ]")
 
@@ -651,8 +651,8 @@ def compare(schema_file, members):
         sure = {engine_place(p) for p in problems if expressible(definition, p["path"], p["problem"])}
         paths = set(schema_paths(validator, definition))
         found = {place(p) for p in paths}
-        # what is in a member that has no meaning is not looked at
-        unread = {p["path"] for p in problems if p["problem"].startswith("has no meaning")}
+        # the engine does not read a member that is not allowed for the type
+        unread = {p["path"] for p in problems if p["problem"].startswith("is not allowed for type ")}
         found -= {p for p in found if p.count(".") == 2 and p.rsplit(".", 1)[0] in unread}
         numbers["definitions"] += 1
         numbers["valid"] += not problems
