@@ -1,6 +1,5 @@
 import java.sql.*;
 import java.util.concurrent.*;
-
 /* A complete taskq worker in Java, with JDBC.
  *    javac -d . Worker.java
  *    java -cp .:/usr/share/java/postgresql.jar Worker QUEUE WORKER URL
@@ -47,7 +46,8 @@ public class Worker {
                 if (state.equals("TQ001")) return null;
                 if (dead && state.equals("TQ007")) throw e; // another has our name
                 if (connected && !state.matches("08.*|57P.*|TQ007")) throw e;
-                if ((dead = state.equals("TQ007")) && result != null) result.cancel(true);
+                dead |= state.equals("TQ007");
+                if (dead && result != null) result.cancel(true);
                 if (!connected && last && result == null) throw e;
                 if (conn != null) conn.close();
                 Thread.sleep(200);

@@ -85,6 +85,16 @@ tq_arg_int8(FunctionCallInfo fcinfo, int n, const char *what)
 	return PG_GETARG_INT64(n);
 }
 
+/* NULL if it is null; else it is in *value. */
+const int64 *
+tq_arg_int8_if_given(FunctionCallInfo fcinfo, int n, int64 *value)
+{
+	if (PG_ARGISNULL(n))
+		return NULL;
+	*value = PG_GETARG_INT64(n);
+	return value;
+}
+
 bool
 tq_arg_bool(FunctionCallInfo fcinfo, int n, bool if_null)
 {

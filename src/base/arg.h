@@ -22,14 +22,16 @@ typedef struct TqTags
 	char **tags; /* sorted, without duplicates */
 } TqTags;
 
-extern char  *tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
-						  const char *if_null);
-extern char  *tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what,
-						  int max);
-extern char  *tq_arg_message(FunctionCallInfo fcinfo, int n);
-extern char  *tq_arg_keyword(FunctionCallInfo fcinfo, int n, const char *what);
-extern int64  tq_arg_int8(FunctionCallInfo fcinfo, int n, const char *what);
-extern bool   tq_arg_bool(FunctionCallInfo fcinfo, int n, bool if_null);
+extern char *tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
+						 const char *if_null);
+extern char *tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what,
+						 int max);
+extern char *tq_arg_message(FunctionCallInfo fcinfo, int n);
+extern char *tq_arg_keyword(FunctionCallInfo fcinfo, int n, const char *what);
+extern int64 tq_arg_int8(FunctionCallInfo fcinfo, int n, const char *what);
+extern const int64 *tq_arg_int8_if_given(FunctionCallInfo fcinfo, int n,
+										 int64 *value);
+extern bool         tq_arg_bool(FunctionCallInfo fcinfo, int n, bool if_null);
 extern int64  tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what,
 						  int64 min, int64 if_null);
 extern int64  tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what,

@@ -74,13 +74,9 @@ draw(TqStmt *next, TqStmt *is_used, int32 *number)
 	{
 		int64 drawn;
 		Datum arg;
-		TqSpi spi;
 
 		CHECK_FOR_INTERRUPTS();
-		tq_spi_enter(&spi);
-		tq_spi_run(next, NULL, NULL, SPI_OK_SELECT, 0);
-		drawn = tq_spi_int8(0, 1, 0);
-		tq_spi_leave(&spi);
+		drawn = tq_spi_find_id(next, NULL);
 		*number = (int32) ((drawn - 1) % PG_INT32_MAX + 1);
 		if (drawn <= PG_INT32_MAX)
 			return false;

@@ -135,13 +135,9 @@ taskq_claim(PG_FUNCTION_ARGS)
 	claim.order_given = !PG_ARGISNULL(6);
 	if (claim.order_given)
 		claim.order = read_order(fcinfo, 6);
-	if (!PG_ARGISNULL(7))
-	{
-		if (claim.worker_name == NULL)
-			tq_error_required("worker");
-		incarnation = PG_GETARG_INT64(7);
-		claim.incarnation = &incarnation;
-	}
+	claim.incarnation = tq_arg_int8_if_given(fcinfo, 7, &incarnation);
+	if (claim.incarnation != NULL && claim.worker_name == NULL)
+		tq_error_required("worker");
 
 	if (wait > 0)
 	{

@@ -113,14 +113,12 @@ static TqStmt stmt_end_free = {
 	" RETURNING queues",
 	{INT4OID, INT4OID, TIMESTAMPTZOID}};
 
-static bool         keep_registration(const TqWorker *former,
-									  Registration   *registration);
-static const int64 *incarnation_argument(FunctionCallInfo fcinfo, int n,
-										 int64 *incarnation);
-static int64        new_incarnation(const char *name, TqWorkerState state,
-									const TqWorker *former, bool keep);
-static bool         end_registration(int32 worker_id, TqWorkerState how);
-static void         bind_session(int64 *instance, int64 *session);
+static bool  keep_registration(const TqWorker *former,
+							   Registration   *registration);
+static int64 new_incarnation(const char *name, TqWorkerState state,
+							 const TqWorker *former, bool keep);
+static bool  end_registration(int32 worker_id, TqWorkerState how);
+static void  bind_session(int64 *instance, int64 *session);
 static int32 add_row(const char *name, const Registration *registration);
 static bool  keep_row(int32 worker_id, const Registration *registration);
 static bool  end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
@@ -138,7 +136,7 @@ taskq_register(PG_FUNCTION_ARGS)
 	bool          bound;
 	bool          keep;
 	int64         argument;
-	const int64  *incarnation = incarnation_argument(fcinfo, 7, &argument);
+	const int64  *incarnation = tq_arg_int8_if_given(fcinfo, 7, &argument);
 	List         *ended = NIL;
 	int64         returned;
 	int32         worker_id;
@@ -244,16 +242,6 @@ keep_registration(const TqWorker *former, Registration *registration)
 	return true;
 }
 
-/* Read the argument incarnation; NULL if it was not given. */
-static const int64 *
-incarnation_argument(FunctionCallInfo fcinfo, int n, int64 *incarnation)
-{
-	if (PG_ARGISNULL(n))
-		return NULL;
-	*incarnation = PG_GETARG_INT64(n);
-	return incarnation;
-}
-
 /*
  * Return the incarnation of a process that passes none.  If the same process
  * registers again after it was declared dead, it keeps its number, since its
@@ -280,7 +268,7 @@ taskq_heartbeat(PG_FUNCTION_ARGS)
 	bool      nulls[5] = {false};
 	Interval *next;
 
-	tq_worker_registered(name, incarnation_argument(fcinfo, 1, &incarnation),
+	tq_worker_registered(name, tq_arg_int8_if_given(fcinfo, 1, &incarnation),
 						 &worker);
 
 	next = palloc0(sizeof(Interval));
@@ -304,7 +292,7 @@ taskq_deregister(PG_FUNCTION_ARGS)
 
 	tq_call_begin(&call, "taskq_deregister()");
 	worker_id =
-		tq_worker_active(name, incarnation_argument(fcinfo, 1, &incarnation));
+		tq_worker_active(name, tq_arg_int8_if_given(fcinfo, 1, &incarnation));
 	/* it was declared dead, or replaced, at this very moment */
 	if (!end_registration(worker_id, TQ_WORKER_GONE))
 		tq_error_no_such_worker(name, true);
@@ -326,7 +314,7 @@ taskq_drain(PG_FUNCTION_ARGS)
 
 	tq_call_begin(&call, "taskq_drain()");
 	arg = Int32GetDatum(
-		tq_worker_active(name, incarnation_argument(fcinfo, 1, &incarnation)));
+		tq_worker_active(name, tq_arg_int8_if_given(fcinfo, 1, &incarnation)));
 	if (tq_spi_execute(&stmt_drain, &arg, NULL, SPI_OK_UPDATE) == 0)
 		tq_error_no_such_worker(name, true);
 	tq_catalog_announce_worker();

@@ -126,11 +126,15 @@ static OwnWorker *
 find(const char *name, HASHACTION action)
 {
 	OwnWorker *own;
+	uint64     identity;
 	bool       found;
 
-	if (own_identity != tq_catalog_identity())
+	if (own_workers == NULL && action == HASH_FIND)
+		return NULL;
+	identity = tq_catalog_identity();
+	if (own_identity != identity)
 		tq_own_worker_forget();
-	own_identity = tq_catalog_identity();
+	own_identity = identity;
 	if (own_workers == NULL)
 	{
 		HASHCTL ctl = {0};

@@ -209,13 +209,8 @@ is_defined(const Datum *args, bool *same)
 static int32
 draw_number(void)
 {
-	int64 number;
-	TqSpi spi;
+	int64 number = tq_spi_find_id(&stmt_number, NULL);
 
-	tq_spi_enter(&spi);
-	tq_spi_run(&stmt_number, NULL, NULL, SPI_OK_SELECT, 0);
-	number = tq_spi_int8(0, 1, 0);
-	tq_spi_leave(&spi);
 	if (number > PG_INT32_MAX)
 		ereport(
 			ERROR,
