@@ -8,12 +8,12 @@
 CREATE TABLE taskq.key (
     queue_id integer NOT NULL,
     key pg_catalog.text NOT NULL COLLATE "C",
-    astray bigint[],
+    out_of_order bigint[],
     CONSTRAINT key_pkey PRIMARY KEY (queue_id, key)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE taskq.key IS 'Keys whose tasks wait for each other; rows are locked, but rarely updated';
 COMMENT ON COLUMN taskq.key.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.key.key IS 'The key';
-COMMENT ON COLUMN taskq.key.astray IS
+COMMENT ON COLUMN taskq.key.out_of_order IS
     'Tasks that may be pending or running although a blocked one precedes them';
 COMMENT ON CONSTRAINT key_pkey ON taskq.key IS 'The row of a key';

@@ -67,5 +67,5 @@ SELECT 'task is out of order in its key, but the key is not marked',
    AND NOT EXISTS (SELECT FROM taskq.key k
                     WHERE k.queue_id OPERATOR(pg_catalog.=) t.queue_id
                       AND k.key OPERATOR(pg_catalog.=) t.key
-                      AND t.task_id OPERATOR(pg_catalog.=) ANY (k.astray));
+                      AND t.task_id OPERATOR(pg_catalog.=) ANY (k.out_of_order));
 COMMENT ON VIEW taskq.line_problem IS 'Tasks that do not wait for other tasks of their key as their queue requires';

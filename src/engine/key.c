@@ -60,8 +60,8 @@ static TqStmt stmt_add = {
 	" ON CONFLICT (queue_id, key) DO NOTHING",
 	{INT4OID, TEXTOID}};
 
-static TqStmt stmt_astray = {
-	"UPDATE taskq.key SET astray = $3 WHERE queue_id = $1 AND key = $2",
+static TqStmt stmt_out_of_order = {
+	"UPDATE taskq.key SET out_of_order = $3 WHERE queue_id = $1 AND key = $2",
 	{INT4OID, TEXTOID, INT8ARRAYOID}};
 
 static TqKeys *keys_of(TqCall *call);
@@ -78,8 +78,8 @@ static bool   add_row(const TqKeyName *name);
 static void   key_of_scan(const TqKey *key, ScanKeyData *scan);
 static bool   lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own,
 					   bool wait, bool *locked);
-static void   read_astray(TqCall *call, TupleTableSlot *slot, TqKey *key);
-static int    compare_names(const void *a, const void *b);
+static void read_out_of_order(TqCall *call, TupleTableSlot *slot, TqKey *key);
+static int  compare_names(const void *a, const void *b);
 
 /*
  * Get the queue's rule for tasks with the same key; return false if there is
@@ -264,17 +264,17 @@ tq_key_lock_change(TqCall *call, const TqTask *task, const TqQueue *queue)
 
 /* Record which tasks are out of order. */
 void
-tq_key_write_astray(TqCall *call, TqKey *key)
+tq_key_write_out_of_order(TqCall *call, TqKey *key)
 {
 	Datum args[3];
-	bool  nulls[3] = {false, false, key->astray_count == 0};
+	bool  nulls[3] = {false, false, key->out_of_order_count == 0};
 	TqSpi spi;
 
 	args[0] = Int32GetDatum(key->name.queue_id);
 	args[1] = PointerGetDatum(key->name.key);
-	args[2] = tq_spi_int8_array(key->astray, key->astray_count);
+	args[2] = tq_spi_int8_array(key->out_of_order, key->out_of_order_count);
 	tq_spi_enter(&spi);
-	if (tq_spi_run(&stmt_astray, args, nulls, SPI_OK_UPDATE, 0) != 1)
+	if (tq_spi_run(&stmt_out_of_order, args, nulls, SPI_OK_UPDATE, 0) != 1)
 	{
 		/* it was created after the transaction's snapshot was taken */
 		if (IsolationUsesXactSnapshot())
@@ -546,7 +546,7 @@ lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
 			tq_error_serialization();
 	}
 	if (*locked)
-		read_astray(call, keys->slot, key);
+		read_out_of_order(call, keys->slot, key);
 	ExecClearTuple(keys->slot);
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(mine);
@@ -554,22 +554,22 @@ lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
 }
 
 static void
-read_astray(TqCall *call, TupleTableSlot *slot, TqKey *key)
+read_out_of_order(TqCall *call, TupleTableSlot *slot, TqKey *key)
 {
 	bool   isnull;
 	Datum  value = slot_getattr(slot, COLUMN_ASTRAY, &isnull);
 	Datum *ids;
 
-	key->astray_count = 0;
+	key->out_of_order_count = 0;
 	if (isnull)
 		return;
 	deconstruct_array(DatumGetArrayTypeP(value), INT8OID, sizeof(int64),
 					  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &ids, NULL,
-					  &key->astray_count);
-	key->astray = MemoryContextAlloc(call->context,
-									 sizeof(int64) * (key->astray_count + 1));
-	for (int i = 0; i < key->astray_count; i++)
-		key->astray[i] = DatumGetInt64(ids[i]);
+					  &key->out_of_order_count);
+	key->out_of_order = MemoryContextAlloc(
+		call->context, sizeof(int64) * (key->out_of_order_count + 1));
+	for (int i = 0; i < key->out_of_order_count; i++)
+		key->out_of_order[i] = DatumGetInt64(ids[i]);
 }
 
 /* Order by queue and key, bytewise. */

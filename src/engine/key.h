@@ -34,8 +34,8 @@ typedef struct TqKey
 	TqKeyName     name;
 	bool          locked;
 	/* for keyed/key_queue.c */
-	int64        *astray;
-	int           astray_count;
+	int64        *out_of_order;
+	int           out_of_order_count;
 	bool          full;      /* a new task must wait */
 	int           room;      /* for at least so many new tasks */
 	bool          unsettled; /* next task is decided at the call's end */
@@ -72,7 +72,7 @@ extern int    tq_key_names_of(TqCall *call, const int64 *ids, int count,
 							  int right, TqKeyName *names);
 extern void   tq_key_lock_change(TqCall *call, const TqTask *task,
 								 const TqQueue *queue);
-extern void   tq_key_write_astray(TqCall *call, TqKey *key);
+extern void   tq_key_write_out_of_order(TqCall *call, TqKey *key);
 extern bool   tq_key_try_task(TqCall *call, const TqQueue *queue,
 							  const TqTask *task);
 extern void   tq_key_settle_later(TqCall *call);

@@ -17,7 +17,7 @@
  *
  * In a key queue at rest:
  * - All open tasks precede all blocked ones, except those listed in the key's
- *   row as out of order (column astray).
+ *   row as out of order (column out_of_order).
  * - If a task is blocked, then as many tasks are open as allowed, or the key
  *   is held.
  * key_queue_scan.c describes how a key queue is read.  A task gets out of
@@ -63,9 +63,9 @@ static TqStmt stmt_waiting = {"SELECT task_id FROM taskq.task"
 							  " ORDER BY task_id",
 							  {INT4OID}};
 
-static TqStmt stmt_forget_astray = {
-	"UPDATE taskq.key SET astray = NULL"
-	" WHERE queue_id = $1 AND astray IS NOT NULL",
+static TqStmt stmt_forget_out_of_order = {
+	"UPDATE taskq.key SET out_of_order = NULL"
+	" WHERE queue_id = $1 AND out_of_order IS NOT NULL",
 	{INT4OID}};
 
 static void entering(TqCall *call, TqQueue *queue, TqTask *task,
@@ -85,7 +85,7 @@ static void release_all(TqCall *call, TqQueue *queue);
 static void arrange(TqKeyQueue *line);
 static bool may_be_open(TqKeyQueue *line, int64 task_id);
 static bool make_room(TqKeyQueue *line, int64 task_id);
-static void note_astray(TqKeyQueue *line, int64 blocked_id);
+static void note_out_of_order(TqKeyQueue *line, int64 blocked_id);
 static bool release(TqKeyQueue *line, int64 task_id);
 static bool move_back(TqKeyQueue *line, int64 task_id, bool wait);
 static void settle(TqKeyQueue *line);
@@ -260,7 +260,7 @@ put_behind(TqKeyQueue *line, int64 task_id)
 	key->foremost = task_id;
 	tq_key_queue_see(line);
 	tq_key_queue_look_behind(line, task_id);
-	note_astray(line, task_id);
+	note_out_of_order(line, task_id);
 	tq_key_queue_end(line);
 }
 
@@ -363,7 +363,7 @@ release_all(TqCall *call, TqQueue *queue)
 	line.queue = queue;
 	tq_row_flush(call);
 	tq_spi_enter(&spi);
-	(void) tq_spi_run(&stmt_forget_astray, &arg, NULL, SPI_OK_UPDATE, 0);
+	(void) tq_spi_run(&stmt_forget_out_of_order, &arg, NULL, SPI_OK_UPDATE, 0);
 	rows = tq_spi_look(&stmt_waiting, &arg, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
@@ -416,9 +416,9 @@ arrange(TqKeyQueue *line)
 			room--;
 		}
 	}
-	key->astray = MemoryContextAllocHuge(line->call->context,
-										 sizeof(int64) * (count + 1));
-	key->astray_count = 0;
+	key->out_of_order = MemoryContextAllocHuge(line->call->context,
+											   sizeof(int64) * (count + 1));
+	key->out_of_order_count = 0;
 	for (int i = 0; i < count; i++)
 	{
 		if (members[i].state != TQ_STATE_RUNNING && room-- > 0)
@@ -429,9 +429,9 @@ arrange(TqKeyQueue *line)
 		else if (members[i].state == TQ_STATE_BLOCKED)
 			blocked = true;
 		else if (blocked)
-			key->astray[key->astray_count++] = members[i].task_id;
+			key->out_of_order[key->out_of_order_count++] = members[i].task_id;
 	}
-	tq_key_write_astray(line->call, key);
+	tq_key_write_out_of_order(line->call, key);
 }
 
 /*
@@ -447,7 +447,7 @@ may_be_open(TqKeyQueue *line, int64 task_id)
 	{
 		tq_key_queue_look(line, task_id, true);
 		line->key->full = true;
-		note_astray(line, task_id);
+		note_out_of_order(line, task_id);
 		return false;
 	}
 	/* all of them, since open tasks after it must be listed */
@@ -460,7 +460,7 @@ may_be_open(TqKeyQueue *line, int64 task_id)
 		make_room(line, task_id))
 		return true;
 	line->key->full = !line->rule.lifo;
-	note_astray(line, task_id);
+	note_out_of_order(line, task_id);
 	return false;
 }
 
@@ -498,13 +498,13 @@ make_room(TqKeyQueue *line, int64 task_id)
 			line->open[last].state = TQ_STATE_RUNNING; /* or will be */
 	}
 	if (last_moved != 0)
-		note_astray(line, last_moved);
+		note_out_of_order(line, last_moved);
 	return line->count < line->rule.open;
 }
 
 /* List the tasks that are open after one that is, or will be, blocked. */
 static void
-note_astray(TqKeyQueue *line, int64 blocked_id)
+note_out_of_order(TqKeyQueue *line, int64 blocked_id)
 {
 	TqKey *key = line->key;
 	int64 *ids = MemoryContextAlloc(line->call->context,
@@ -524,9 +524,9 @@ note_astray(TqKeyQueue *line, int64 blocked_id)
 	}
 	if (!is_new)
 		return;
-	key->astray = ids;
-	key->astray_count = count;
-	tq_key_write_astray(line->call, key);
+	key->out_of_order = ids;
+	key->out_of_order_count = count;
+	tq_key_write_out_of_order(line->call, key);
 }
 
 /*
@@ -552,7 +552,7 @@ settle(TqKeyQueue *line)
 				int64 moved = line->open[i].task_id;
 
 				line->open[i] = line->open[--line->count];
-				note_astray(line, moved);
+				note_out_of_order(line, moved);
 			}
 		}
 		return;
@@ -570,10 +570,10 @@ settle(TqKeyQueue *line)
 				again = true;
 		}
 	}
-	if (line->count == 0 && line->key->astray_count > 0)
+	if (line->count == 0 && line->key->out_of_order_count > 0)
 	{
-		line->key->astray_count = 0;
-		tq_key_write_astray(line->call, line->key);
+		line->key->out_of_order_count = 0;
+		tq_key_write_out_of_order(line->call, line->key);
 	}
 }
 

@@ -6,9 +6,8 @@
  * claims and their aborts.  key_queue.c states the invariants of a key queue
  * at rest: therefore a scan begins at the head and ends at the first blocked
  * task, or when enough open ones were seen.  Its cost does not depend on the
- * number of waiting tasks.  Tasks listed in the key's row as out of order
- * (column astray) are looked up by id; the list may contain tasks that are no
- * longer open.
+ * number of waiting tasks.  Tasks that the key's row lists (column out_of_order)
+ * are looked up by id; the list may contain tasks that are no longer open.
  *
  * shared/key_floor.c knows where the head is, so the entries of ended tasks
  * are not scanned repeatedly.  Other sessions may not skip the tasks that this
@@ -70,7 +69,7 @@ typedef struct Reach
 
 static Reach reaches[REACHES];
 
-static void     look_at_astray(TqKeyQueue *line, int64 but);
+static void     add_out_of_order(TqKeyQueue *line, int64 but);
 static bool     is_of_line(const TqKeyQueue *line, const TqTask *task);
 static int64    find_head(TqKeyQueue *line);
 static int64    first_id(const TqKeyQueue *line);
@@ -163,7 +162,7 @@ tq_key_queue_look(TqKeyQueue *line, int64 but, bool at_all)
 
 	line->count = 0;
 	line->blocked_count = 0;
-	look_at_astray(line, but);
+	add_out_of_order(line, but);
 	open_scan(line, find_head(line));
 	while ((row = next_row(line)) != NULL)
 	{
@@ -197,7 +196,7 @@ tq_key_queue_look_behind(TqKeyQueue *line, int64 task_id)
 {
 	const TqTaskFixed *row;
 
-	look_at_astray(line, task_id);
+	add_out_of_order(line, task_id);
 	open_scan(line, task_id);
 	while ((row = next_row(line)) != NULL &&
 		   (row->state != TQ_STATE_BLOCKED ||
@@ -211,14 +210,14 @@ tq_key_queue_look_behind(TqKeyQueue *line, int64 task_id)
 
 /* Look up the listed tasks by id. */
 static void
-look_at_astray(TqKeyQueue *line, int64 but)
+add_out_of_order(TqKeyQueue *line, int64 but)
 {
-	for (int i = 0; i < line->key->astray_count; i++)
+	for (int i = 0; i < line->key->out_of_order_count; i++)
 	{
 		TqTask task;
 
-		if (line->key->astray[i] != but &&
-			tq_row_find(line->call, line->key->astray[i], &task) &&
+		if (line->key->out_of_order[i] != but &&
+			tq_row_find(line->call, line->key->out_of_order[i], &task) &&
 			TQ_LINE_IS_OPEN(task.f.state) && is_of_line(line, &task))
 			add_open(line, task.f.task_id, (TqState) task.f.state);
 	}
@@ -467,9 +466,9 @@ add_blocked(TqKeyQueue *line, int64 task_id)
 bool
 tq_key_queue_is_noted(const TqKeyQueue *line, int64 task_id)
 {
-	for (int i = 0; i < line->key->astray_count; i++)
+	for (int i = 0; i < line->key->out_of_order_count; i++)
 	{
-		if (line->key->astray[i] == task_id)
+		if (line->key->out_of_order[i] == task_id)
 			return true;
 	}
 	return false;

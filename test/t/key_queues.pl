@@ -248,6 +248,6 @@ ok(within(60, sub {
 	}), 'all tasks can be processed') or diag $sql->('SELECT queue, key, state, count(*) FROM taskq.tasks GROUP BY 1, 2, 3 ORDER BY 1, 2, 3');
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing at the end');
 $sql->('SELECT taskq_run_reapers()');
-is($sql->('SELECT count(*) FROM taskq.key WHERE astray IS NULL'), '0', 'keys without a task are removed');
+is($sql->('SELECT count(*) FROM taskq.key WHERE out_of_order IS NULL'), '0', 'keys without a task are removed');
 $node->stop;
 done_testing();

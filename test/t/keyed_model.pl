@@ -77,7 +77,7 @@ SQL
 	# those that a session was claiming when an earlier one arrived stay ahead
 	# of it
 	my @ahead = split /\n/, $sql->(<<'SQL');
-SELECT t.task_id FROM taskq.key k JOIN taskq.task t ON t.task_id = ANY (k.astray) AND t.queue_id = k.queue_id AND t.key = k.key
+SELECT t.task_id FROM taskq.key k JOIN taskq.task t ON t.task_id = ANY (k.out_of_order) AND t.queue_id = k.queue_id AND t.key = k.key
   JOIN taskq.queue q ON q.queue_id = t.queue_id
  WHERE t.state = 1
    AND EXISTS (SELECT FROM taskq.task b WHERE b.queue_id = t.queue_id AND b.key = t.key AND b.state = 2
