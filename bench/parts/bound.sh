@@ -1,8 +1,6 @@
 # shellcheck shell=bash
 # bound: from the end of a bound worker's connection until another has its task
 
-# needs: bound
-
 part_bound() {
 	[ -n "$(chosen taskq)" ] || return 0
 	fresh taskq 0

@@ -1,8 +1,6 @@
 # shellcheck shell=bash
 # idle: what sleeping workers cost while there is nothing to do
 
-# needs: taskq_wait
-
 part_idle() {
 	local system
 	# in the meantime it would write WAL for what was done before

@@ -1,8 +1,6 @@
 # shellcheck shell=bash
 # waiting: submitting while workers wait for tasks, and without waiting workers
 
-# needs: taskq_wait
-
 part_waiting() {
 	local name
 	name="submit, $(clients "$PRODUCERS")"

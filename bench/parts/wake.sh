@@ -1,8 +1,6 @@
 # shellcheck shell=bash
 # wake: from the commit of a submit to the answer of a worker that slept
 
-# needs: taskq_wait
-
 part_wake() {
 	local n kind
 	for n in $WAITERS; do

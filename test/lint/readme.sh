@@ -67,6 +67,9 @@ none 'doc/README.md lists every page of doc' "$(
 	find doc -name '*.md' ! -path doc/README.md | while read -r page; do
 		links doc/README.md | sed 's/#.*//' | grep -qxF -e "${page#doc/}" || echo "$page"
 	done)"
+none 'doc/performance.md lists every part of the benchmark, and only existing ones' "$(
+	diff <(find bench/parts -name '*.sh' | sed 's,.*/,,; s/\.sh$//' | sort) \
+		<(sed -n '/^## Parts/,/^## C/s/^| `\([a-z_]*\)` |.*/\1/p' doc/performance.md | sort))"
 none 'README.md has at most 150 lines, and a guide at most 600' "$(
 	wc -l README.md doc/guides/*.md |
 		awk '$2 == "README.md" && $1 > 150 || $2 ~ /^doc/ && $1 > 600 {print $2 ": " $1}')"

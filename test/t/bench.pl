@@ -15,7 +15,6 @@ use TaskqTest;
 my $BOUND = 180;    # seconds, for anything, on a machine that is busy
 
 my $top = "$FindBin::Bin/../..";
-my $page = slurp_file("$top/README.md");
 my %tiny = (
 	FSYNC => 'off', SHARED_BUFFERS => '32MB', SYSTEMS => 'taskq raw limit', ROUNDS => 1, TRANSACTIONS => 10,
 	CLIENTS => 2, LOADED => 1000, BACKLOGS => '50 100', BACKLOG_CLIENTS => 2, RUNNING => 100,
@@ -28,16 +27,7 @@ my %tiny = (
 	FLOW_LIVE => '5 10', FLOW_COST => 10);
 $tiny{TASKQ_BIN} = $ENV{TASKQ_BIN_RELEASE};
 
-# Parts of what the README says cannot be done yet are left out.
-my %needs = (taskq_wait => qr/`taskq_claim`: `wait`/, bound => qr/`bound => true`/);
-my @parts = grep { possible($_) } map { m{(\w+)\.sh$} } sort glob "$top/bench/parts/*.sh";
-
-sub possible
-{
-	my ($part) = @_;
-	my ($need) = slurp_file("$top/bench/parts/$part.sh") =~ /^# needs: (\w+)/m or return 1;
-	return $page !~ $needs{$need};
-}
+my @parts = map { m{(\w+)\.sh$} } sort glob "$top/bench/parts/*.sh";
 
 # with_settings(CODE, %settings): run CODE with these settings in the
 # environment
