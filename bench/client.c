@@ -1,7 +1,7 @@
 /*
  * client.c
- *		What the benchmark cannot ask of pgbench: waiting clients, connections
- *		that break, workflows, and COPY.
+ *		What pgbench cannot measure: waiting clients, connections that break,
+ *		workflows, and COPY.
  *
  *		client wake KIND CONNINFO WAITERS SAMPLES POLL_MS
  *		client hold KIND CONNINFO WAITERS
@@ -12,57 +12,57 @@
  *		client call | look | commit CONNINFO SAMPLES STATEMENT
  *		client copy CONNINFO CLIENTS SECONDS FILE
  *
- * wake: WAITERS sleeping connections, and one that submits a task whenever
- * all of them sleep.  A line for each sample, in milliseconds: from the answer
- * to the submit's COMMIT until a waiter's answer, and the same from the moment
- * at which COMMIT was sent.  The commit lies between these two: a waiter may
- * have its answer before the submitter has its own, so the first may be
- * negative.  Before the first sample each waiter has been woken once, so that
- * none is of a session that has done nothing yet.  KIND says what a waiter
- * does:
+ * wake: WAITERS connections sleep, and another one submits a task whenever all
+ * of them sleep.  It prints a line for each sample with two times in
+ * milliseconds: from the answer to the submit's COMMIT until a waiter's
+ * answer, and from sending COMMIT until a waiter's answer.  The commit lies
+ * between the two starting points.  A waiter may have its answer before the
+ * submitter, so the first time may be negative.  Each waiter is woken once
+ * before the first sample, so that no sample measures a new session.  KIND
+ * says what a waiter does:
  *
  *		claim	taskq_claim with wait; its answer is the task
  *		wait	CALL taskq_wait; its answer says that there is a task
- *		listen	LISTEN, told by a NOTIFY in the submit's transaction; then a
- *				claim of raw; the answer is the task
+ *		listen	LISTEN; the submit's transaction sends a NOTIFY; then a claim
+ *				of raw; the answer is the task
  *		notice	the same; the answer is the notification
  *		poll	a claim of raw every POLL_MS; the answer is the task
- *		lock	an advisory lock of the server that the submitter holds, and
- *				releases instead of submitting and COMMIT: a wake-up that has
- *				nothing of a queue; no row is written
+ *		lock	an advisory lock of the server, which the submitter holds and
+ *				releases instead of submitting and COMMIT: the wake-up involves
+ *				no queue, and no row is written
  *
- * hold: WAITERS waiting connections (wait, or listen) and nothing to wait for;
- * it says "ready" and stays until it is ended.
+ * hold: WAITERS connections wait (wait, or listen), and no task arrives.  It
+ * prints "ready" and runs until it is terminated.
  *
- * serve: WORKERS that take tasks as they come, rest WORK_MS over each, and
- * complete it (claim, or listen); it says "ready" and stays until it is ended,
- * and then says how many tasks it has done.
+ * serve: WORKERS take tasks as they arrive (claim, or listen), work WORK_MS on
+ * each and complete it.  It prints "ready", runs until it is terminated, and
+ * then prints how many tasks it has completed.
  *
  * bound: a worker bound to its connection claims a task and closes the
- * connection; a line for each sample, the milliseconds from there until a
- * waiting claim has the task.
+ * connection.  It prints a line for each sample: the milliseconds from there
+ * until a waiting claim has the task.
  *
- * stage: two workers hand an instance of a chain of four steps to each other,
- * which the statement START starts: one ends its step while the other sleeps in
- * a claim.  A line for each sample: from the answer to the end until the other
- * one has the next step (negative when that is first), and the same from the
- * moment at which the end was sent.
+ * stage: the statement START starts an instance of a chain of four steps.  Two
+ * workers take turns: one completes its step while the other sleeps in a
+ * claim.  It prints a line for each sample with two times: from the answer to
+ * the completion until the other worker has the next step (negative if that
+ * answer is first), and from sending the completion.
  *
- * flow: WORKERS sleep in claims, and end each step as soon as they have it; a
- * starter calls START, and awaits the end of what it has started.  A line for
- * each sample, the milliseconds from the one to the other.
+ * flow: WORKERS sleep in claims and complete each step as soon as they have
+ * it.  A starter calls START and waits until the instance has ended.  It
+ * prints a line for each sample: the milliseconds from the start to the end.
  *
  * call, look, commit: a line for each sample, the milliseconds of a STATEMENT
- * with its commit, without it, and of the commit alone (flow.c, as the two
- * before).
+ * with its commit, of the statement without it, and of the commit alone.
+ * These three, stage and flow are in flow.c.
  *
- * copy: CLIENTS connections that copy a hundred rows at a time into the table
- * "copied", for SECONDS; the rows are that of FILE with other ids.  One line,
- * the rows per second of all together (copy.c).
+ * copy: for SECONDS, CLIENTS connections copy a hundred rows at a time into
+ * the table "copied".  The rows are those of FILE with other ids.  It prints
+ * one line, the rows per second of all connections (copy.c).
  *
- * All connections of one process are served by one loop around poll(), so
- * times of different connections come from one clock and none waits for a
- * thread.  Any error of the server ends the program with status 1.
+ * One loop around poll() serves all connections of a process, so the times of
+ * all connections come from one clock, and no connection waits for a thread.
+ * Any error of the server ends the program with status 1.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -80,9 +80,9 @@
 
 #include "client.h"
 
-#define ANSWER_MS 60000  /* a waiter that is silent for longer is lost */
-#define GAP_MS 2         /* before a submit, at least, for waiters to sleep */
-#define GAP_RANDOM_MS 10 /* and at random on top of that */
+#define ANSWER_MS 60000  /* a waiter without an answer for longer fails */
+#define GAP_MS 2         /* minimum before a submit: waiters fall asleep */
+#define GAP_RANDOM_MS 10 /* maximum of a random addition */
 
 #define PAYLOAD                                                               \
 	"{\"x\": \"012345678901234567890123456789012345678901234567890"           \
@@ -101,19 +101,19 @@ typedef enum Kind
 /* The current activity of a waiter */
 typedef enum Phase
 {
-	ASLEEP, /* it waits, in the server or for a notification or its turn */
+	ASLEEP, /* waits in the server, for a notification or its turn */
 	CLAIMING,
-	WORKING, /* over a task, until "due" */
+	WORKING, /* on a task, until "due" */
 	ENDING,  /* its task is being completed */
-	RESTING  /* it has done that, and waits for nothing; only in bound */
+	RESTING  /* has completed it and waits for nothing; only in bound */
 } Phase;
 
 typedef struct Waiter
 {
 	PGconn *conn;
 	Phase   phase;
-	double  due; /* when it polls next, or has worked */
-	long    key; /* of the lock it waits for; the next one is n_waiters on */
+	double  due; /* when it polls next, or its work ends */
+	long    key; /* of the lock it waits for; the next is n_waiters higher */
 	char    task[32];
 	char    token[32];
 } Waiter;
@@ -127,7 +127,7 @@ static int                   n_waiters;
 static struct pollfd        *fds;
 static double                poll_ms;
 static double                work_ms = -1; /* serve; wake does not work */
-static double                answered;     /* when the sample had its answer */
+static double                answered;     /* time of the sample's answer */
 static long                  done;         /* tasks completed */
 static bool                  rest;         /* after each task */
 static volatile sig_atomic_t stop;
@@ -268,7 +268,7 @@ sleep_again(Waiter *waiter)
 	}
 }
 
-/* It has the lock, and keeps it. */
+/* The waiter has the lock and keeps it. */
 static void
 has_lock(Waiter *waiter)
 {
@@ -322,7 +322,7 @@ has_task(Waiter *waiter)
 	}
 }
 
-/* The server has answered what the waiter had sent. */
+/* The server has answered the waiter's statement. */
 static void
 on_result(Waiter *waiter, const PGresult *result)
 {
@@ -349,7 +349,7 @@ on_result(Waiter *waiter, const PGresult *result)
 			break;
 		case ENDING:
 			done++;
-			/* a waiter for notifications claims until nothing is left */
+			/* after a notification, claim until no task is left */
 			if (rest)
 				waiter->phase = RESTING;
 			else if (work_ms >= 0 && !is_taskq())
@@ -394,7 +394,7 @@ read_waiter(Waiter *waiter)
 	}
 }
 
-/* The waiters that poll, and those that have worked */
+/* Continue waiters that poll, and those whose work has ended. */
 static void
 on_due(Waiter *waiter, double at)
 {
@@ -407,7 +407,7 @@ on_due(Waiter *waiter, double at)
 		claim(waiter);
 }
 
-/* One round of the loop: until something happens, or the time is up. */
+/* One round of the loop: until an event or the timeout */
 static void
 turn(int extra, double ms)
 {
@@ -433,7 +433,7 @@ turn(int extra, double ms)
 	}
 }
 
-/* WAITERS connections that sleep; with room for one more in fds */
+/* Open WAITERS sleeping connections; fds has room for one more. */
 static void
 start_waiters(const char *conninfo, int n)
 {
@@ -476,7 +476,7 @@ all_asleep(void)
 {
 	for (int i = 0; i < n_waiters; i++)
 	{
-		/* one that polls comes and goes */
+		/* a polling waiter sleeps only at times */
 		if (waiters[i].phase == ENDING ||
 			(kind != POLL && waiters[i].phase != ASLEEP))
 			return false;
@@ -486,7 +486,7 @@ all_asleep(void)
 
 /* ------------------------------------------------------------------ wake */
 
-/* Let the waiters run until they sleep, and some time more. */
+/* Run the waiters until they sleep, and for a short time after that. */
 static void
 settle(void)
 {
@@ -504,7 +504,7 @@ settle(void)
 	}
 }
 
-/* The time at which the submitter's COMMIT, or what replaces it, is answered */
+/* When the submitter's COMMIT, or its replacement, is answered */
 static double
 commit_answer(PGconn *submitter)
 {
@@ -526,7 +526,7 @@ commit_answer(PGconn *submitter)
 	return at;
 }
 
-/* Everything before the COMMIT, or nothing */
+/* The submit before the COMMIT, if there is one */
 static void
 submit(PGconn *submitter)
 {
@@ -563,7 +563,7 @@ wake_one(PGconn *submitter, double *from_commit, double *from_sent)
 	{
 		if (now() > sent + ANSWER_MS)
 			die("no waiter has answered for %d s", ANSWER_MS / 1000);
-		/* once it has answered, its end does not matter */
+		/* after its answer, its end does not matter */
 		turn(committed == 0 ? 1 : 0, 100);
 		if (committed == 0 && fds[n_waiters].revents != 0)
 			committed = commit_answer(submitter);
@@ -587,7 +587,7 @@ static void
 wake(const char *conninfo, int n, int samples)
 {
 	PGconn *submitter = connect_to(conninfo);
-	/* the longest waiting one is woken, or all are */
+	/* either the waiter that waits longest is woken, or all are */
 	int warm = is_taskq() || kind == LOCK ? n : 1;
 
 	if (kind == LOCK)

@@ -1,6 +1,6 @@
 /*
  * copy.c
- *		COPY, by several clients at once.
+ *		COPY, by several clients at the same time.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,7 +18,7 @@
 
 #define ROWS 100 /* of one COPY */
 
-/* A hundred rows in one COPY: the row of the file behind ids of our own */
+/* A hundred rows in one COPY: the row of the file after a new id */
 static void
 copy_rows(PGconn *conn, int64_t first, const char *row)
 {
@@ -47,7 +47,7 @@ copy_rows(PGconn *conn, int64_t first, const char *row)
 	}
 }
 
-/* One client, a process: tells its rows per second through the pipe */
+/* One client, a process: it writes its rows per second to the pipe. */
 static void
 copy_client(const char *conninfo, int number, double seconds, const char *row,
 			int to)

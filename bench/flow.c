@@ -1,6 +1,6 @@
 /*
  * flow.c
- *		Workflows, and calls, as time passes for those who wait for them.
+ *		Latency of workflows and of single calls.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -12,10 +12,10 @@
 
 #include "client.h"
 
-#define LOST_MS 120000   /* without an answer for that long it is lost */
+#define LOST_MS 120000   /* a call without an answer for that long fails */
 #define WARM 5           /* samples that are not counted */
-#define GAP_MS 2         /* before a sample, at least, for workers to sleep */
-#define GAP_RANDOM_MS 10 /* and at random on top of that */
+#define GAP_MS 2         /* minimum before a sample: workers fall asleep */
+#define GAP_RANDOM_MS 10 /* maximum of a random addition */
 #define STAGES 3         /* from step to step of a chain of four */
 #define MAX_WORKERS 64
 
@@ -24,8 +24,8 @@ typedef struct Party
 {
 	PGconn *conn;
 	bool    waits;    /* for a step */
-	double  answered; /* when the last answer came; 0: it is still to come */
-	bool    works;    /* what was asked is the end of a step */
+	double  answered; /* time of the last answer; 0: not yet answered */
+	bool    works;    /* its statement completes a step */
 	char    task[32];
 	char    token[32];
 	char   *result; /* of the step that it has; NULL: none */
@@ -61,7 +61,7 @@ ask(Party *party, const char *name, int n, const char *const *values)
 		die("%s", PQerrorMessage(party->conn));
 }
 
-/* The answer, if it is there */
+/* The answer, if it has arrived */
 static PGresult *
 answer(Party *party)
 {
@@ -79,7 +79,7 @@ answer(Party *party)
 	return result;
 }
 
-/* Until one of them has something to read, or the time is up */
+/* Wait until a connection has something to read, or for the timeout. */
 static void
 listen_to(Party *const *parties, int n, double ms)
 {
@@ -151,7 +151,7 @@ take_step(Party *worker, PGresult *result)
 	PQclear(result);
 }
 
-/* A step is what its definition says under "config": it returns just that. */
+/* The result of a step is the "config" of its definition. */
 static void
 end_step(Party *worker)
 {
@@ -163,7 +163,7 @@ end_step(Party *worker)
 
 /* ------------------------------------------------------------------ stage */
 
-/* From the end of a step until another, waiting worker has the next step */
+/* From the end of a step until a waiting worker has the next one */
 static void
 hand_over(Party *from, Party *to, bool counts)
 {
@@ -221,7 +221,7 @@ stage(const char *conninfo, int samples, const char *start)
 
 /* ------------------------------------------------------------------- flow */
 
-/* Workers continue when they are answered; returns how many steps were ended. */
+/* Continue workers that have an answer; returns how many steps ended. */
 static int
 let_work(Party *workers, int n)
 {
@@ -259,7 +259,7 @@ all_wait(const Party *workers, int n)
 	return true;
 }
 
-/* Milliseconds from the start until its end is seen */
+/* Milliseconds from the start until the end of the instance is seen */
 static double
 run_flow(Party *starter, Party *workers, int n, Party *const *all)
 {
@@ -345,7 +345,7 @@ time_call(Party *party)
 
 /*
  * How long a statement takes: as a transaction of its own ("call"), without
- * the end of its transaction ("look"), or that end alone ("commit").
+ * its commit ("look"), or the commit alone ("commit").
  */
 void
 call(const char *what, const char *conninfo, int samples, const char *text)

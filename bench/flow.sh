@@ -1,17 +1,17 @@
 # shellcheck shell=bash disable=SC2034
 # flow.sh: workflows, for the parts that measure them.
 #
-# They are measured as a system "flow" of taskq: its databases have the queue
-# bench with default retention and history, and the templates
+# The system "flow" is taskq with workflows: its databases have the queue bench
+# with default retention and history, and these templates
 #
 #   linear, diamond, mixed  those of examples/workflows: 4, 4 and 7 steps
 #   three                   three steps, one after the other
 #   wide                    one step, FLOW_WIDE side by side, one behind them
-#   batch                   the same by a batch of FLOW_WIDE members
-#   huge                    like wide, FLOW_HUGE steps in all
+#   batch                   the same with a batch of FLOW_WIDE members
+#   huge                    like wide, with FLOW_HUGE steps in total
 #   waiting                 a chain of four that begins with a signal
 #
-# A worker that ends a step returns what the step has under "config".
+# A worker returns the "config" of a step as its result.
 #
 #   FLOW_HAS  the template that flow_fill starts; "mix": linear, diamond and
 #             mixed in turn
@@ -40,7 +40,7 @@ flow_make() {
 		{"name": "c", "depends_on": ["b"]}, {"name": "d", "depends_on": ["c"]}]}'
 }
 
-# flow_define DB DEFINITION, which may be longer than an argument
+# flow_define DB DEFINITION: the definition may be longer than an argument
 flow_define() {
 	printf '%s' "$2" >"$work/definition.json"
 	sql "$1" -o /dev/null -v file="$work/definition.json" <<-'SQL'
@@ -49,7 +49,7 @@ flow_define() {
 	SQL
 }
 
-# flow_fan NAME N: N steps side by side, between two others
+# flow_fan NAME N: a definition with N steps side by side, between two others
 flow_fan() {
 	perl -e '
 		my ($name, $n) = @ARGV;
@@ -59,7 +59,7 @@ flow_fan() {
 			join(",", map { qq("s$_") } 1 .. $n);' "$1" "$2"
 }
 
-# flow_start TEMPLATE: the call that starts one
+# flow_start TEMPLATE: prints the call that starts an instance
 flow_start() {
 	local input='{}'
 	case $1 in
@@ -89,7 +89,7 @@ flow_fill() {
 	done | xargs -d '\n' -P "$sessions" -I '{}' psql -X -q -v ON_ERROR_STOP=1 -d "$1" -c '{}'
 }
 
-# What flow_fill calls
+# flow_call: prints the call that flow_fill makes
 flow_call() {
 	[ "$FLOW_HAS" = mix ] || {
 		flow_start "$FLOW_HAS"
@@ -113,7 +113,7 @@ flow_drop() {
 	sql postgres -c 'DROP DATABASE IF EXISTS b_flow WITH (FORCE)' 2>/dev/null
 }
 
-# flow_ask MODE SAMPLES WORD...: a mode of the client, whose lines are written
+# flow_ask MODE SAMPLES WORD...: runs a mode of the client and writes its lines
 # to $work/wake.out
 flow_ask() {
 	local mode=$1 samples=$2
@@ -122,7 +122,7 @@ flow_ask() {
 	[ "$(grep -c . "$work/wake.out")" = "$samples" ] || die "$mode: samples are missing"
 }
 
-# flow_note_commit ROUND: what a commit takes on this machine
+# flow_note_commit ROUND: measures a commit on this machine
 flow_note_commit() {
 	sql b_flow -c 'CREATE TABLE IF NOT EXISTS note (at timestamptz)' -c 'GRANT INSERT ON note TO bench' 2>/dev/null
 	flow_ask commit "$FLOW_SAMPLES" "$FLOW_SAMPLES" 'INSERT INTO note VALUES (now())'
@@ -130,8 +130,8 @@ flow_note_commit() {
 	commits="$commits $(sort -g "$work/wake.out" | percentile_line | cut -d ' ' -f 1)"
 }
 
-# flow_aim WHAT LEFT MS: in milliseconds where a commit takes 0.3 ms at most,
-# else in such commits
+# flow_aim WHAT LEFT MS: an aim in milliseconds if a commit takes at most 0.3
+# ms, else in commits
 flow_aim() {
 	local median
 	# shellcheck disable=SC2086  # a list of words

@@ -2,22 +2,23 @@
 # lib.sh: the private server, its databases, and the results.
 #
 # Each system has a database of its own, b_SYSTEM, which is created again with
-# its tasks before each round: nothing of a round is left for the next one. If a
-# copied database works as well as a new one the loaded one is kept as a
+# its tasks before each round, so a round leaves nothing for the next one. If a
+# copied database works as well as a new one, the loaded database is kept as a
 # template, t_SYSTEM_KIND_TASKS, until the part ends.
 #
-# A system, bench/systems/NAME.sh, is these functions:
+# A system, bench/systems/NAME.sh, consists of these functions:
 #
-#   NAME_make DB          what it needs, in an empty database
-#   NAME_fill DB N        N tasks into its queue
+#   NAME_make DB          installs it in an empty database
+#   NAME_fill DB N        submits N tasks
 #   NAME_left DB          prints how many tasks are left
-#   NAME_script WHAT      prints the pgbench script; false: it has no such thing
-#   NAME_begin, NAME_end  of each round, if there is something to do
-#   NAME_kind             prints a word for what the makings may differ in
-#   NAME_copied DB        what a copied database needs
+#   NAME_script WHAT      prints the pgbench script; false: it does not offer this
+#   NAME_begin, NAME_end  run before and after each round; optional
+#   NAME_kind             prints the kind of database, if NAME_make makes several
+#   NAME_copied DB        adapts a copied database; optional
 #
-# and the words in NAME_is: "template" as described above; "single", only one
-# client can take tasks; "peer", a system whose version is reported.
+# and the words in NAME_is: "template", a copied database works (see above);
+# "single", only one client can take tasks; "peer", a system whose version is
+# reported.
 
 say() { printf '%s\n' "$*"; }
 
@@ -34,7 +35,7 @@ is() {
 	[[ " ${!words:-} " == *" $2 "* ]]
 }
 
-# chosen SYSTEM...: those of them that SYSTEMS names
+# chosen SYSTEM...: prints those that SYSTEMS names
 chosen() {
 	local system
 	for system in "$@"; do
@@ -42,7 +43,7 @@ chosen() {
 	done
 }
 
-# The parts and systems that were asked for are there.
+# Check that the requested parts and systems exist.
 is_known() {
 	local name
 	for name in $PART; do
@@ -53,7 +54,7 @@ is_known() {
 	done
 }
 
-# The first line of a part's file says what it is about.
+# part_title NAME: the title, on the first line of the part's file
 part_title() { sed -n "s/^# $1: *//p" "$here/parts/$1.sh"; }
 
 # ------------------------------------------------------------- results
@@ -112,14 +113,14 @@ make_directories() {
 	work=$TASKQ_TMP/bench
 	results=$TASKQ_TMP/results
 	mkdir -p "$work" "$results"
-	# the address of a socket has room for some 100 bytes
+	# the address of a socket has at most about 100 bytes
 	sockets=$(mktemp -d /tmp/taskq-bench.XXXXXX) || exit 2
 	trap clean_up EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
 	unset "${!PG@}"
 	export PGHOST=$sockets PGPORT=5432 PGUSER=postgres
-	# that of the private installation knows no libpq
+	# pg_config of the private installation does not find libpq
 	pg_config=$(command -v "${PG_CONFIG:-pg_config}") || die 'there is no pg_config'
 	PATH=$TASKQ_BIN:$PATH
 	children=()
@@ -146,13 +147,13 @@ background() {
 	children+=("$child")
 }
 
-# end_child PID: returns whether it ended well
+# end_child PID: terminates it; returns its exit status
 end_child() {
 	kill -TERM "$1" 2>/dev/null
 	wait_child "$1"
 }
 
-# wait_child PID: the same for one that ends by itself
+# wait_child PID: waits for its end; returns its exit status
 wait_child() {
 	local pid status
 	local -a others=()
@@ -165,10 +166,10 @@ wait_child() {
 	return $status
 }
 
-# sql DATABASE ARGUMENT...: as superuser
+# sql DATABASE ARGUMENT...: psql as superuser
 sql() { psql -X -q -A -t -v ON_ERROR_STOP=1 -d "$@"; }
 
-# must WHAT COMMAND...: its output, or the end of the run
+# must WHAT COMMAND...: runs it; if it fails, prints its output and ends the run
 must() {
 	local what=$1
 	shift
@@ -178,7 +179,7 @@ must() {
 	}
 }
 
-# bench/client.c, into $work; the tests say where libpq is
+# Compile bench/client.c into $work; the tests set the directories of libpq.
 build_client() {
 	must 'building bench/client.c' make -s -C "$here" OUT="$work" \
 		PG_CONFIG="$pg_config" \
@@ -204,7 +205,8 @@ start_server() {
 	sql postgres -c 'CREATE ROLE bench LOGIN'
 }
 
-# restart_server SETTING=VALUE...: with these in addition to those of its file
+# restart_server SETTING=VALUE...: with these in addition to its configuration
+# file
 restart_server() {
 	local setting options=''
 	for setting in "$@"; do
@@ -252,7 +254,7 @@ make_database() {
 	must "$1: vacuum" sql "$2" -c 'VACUUM ANALYZE'
 }
 
-# fresh SYSTEM TASKS: its database again, with that many tasks in the queue
+# fresh SYSTEM TASKS: creates its database again, with that many tasks
 fresh() {
 	local system=$1 tasks=$2 kind=one template
 	must "$system: dropping its database" sql postgres \
@@ -274,9 +276,9 @@ fresh() {
 	sql postgres -c CHECKPOINT
 }
 
-declare -A loaded=()	# of each template, its system
+declare -A loaded=()	# the system of each template
 
-# drop_templates [SYSTEM]: those that will no longer be copied
+# drop_templates [SYSTEM]: drops its templates, or all
 # shellcheck disable=SC2120  # parts name one
 drop_templates() {
 	local template

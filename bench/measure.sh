@@ -3,12 +3,12 @@
 #
 # WHAT names a script of a system, and how many tasks one run of it takes:
 #
-#   submit, submit100    a task, a hundred in one call
-#   work, work50         claim and complete, in two transactions, of one or fifty
-#   again                complete one and claim the next in one call
-#   claim                claim alone
-#   empty                claim where nothing is
-#   cycle                submit, claim and complete: the backlog stays as it is
+#   submit, submit100    submit one task, a hundred in one call
+#   work, work50         claim and complete one task or fifty, in two transactions
+#   again                complete a task and claim the next in one call
+#   claim                claim only
+#   empty                claim from an empty queue
+#   cycle                submit, claim and complete: the backlog keeps its size
 #   retry                the same, and every tenth task fails once
 
 tasks_in() {
@@ -19,8 +19,8 @@ tasks_in() {
 	esac
 }
 
-# script SYSTEM WHAT: the script's file, in $script; false when the system has
-# no such thing
+# script SYSTEM WHAT: sets script, the file; false if the system does not offer
+# this
 script() {
 	local system=$1 what=$2
 	script=$work/$system.$what.sql
@@ -30,8 +30,8 @@ script() {
 	mv "$script.new" "$script"
 }
 
-# offering WHAT CLIENTS SYSTEM...: the systems that have it; the others are
-# noted
+# offering WHAT CLIENTS SYSTEM...: prints the systems that offer it, and notes
+# the others
 offering() {
 	local what=$1 clients=$2 system
 	shift 2
@@ -78,9 +78,9 @@ definitions() {
 	done <"$work/$1.defs"
 }
 
-# run_pgbench SYSTEM WHAT CLIENTS OPTION...: its output is written to
-# $work/pgbench.out and .err, a client that gives up ends the run; DATABASE, if
-# it is not the system's own
+# run_pgbench SYSTEM WHAT CLIENTS OPTION...: writes its output to
+# $work/pgbench.out and .err; a client that gives up ends the run.  DATABASE
+# replaces the database of the system.
 run_pgbench() {
 	local system=$1 what=$2 clients=$3 threads
 	shift 3
@@ -105,7 +105,7 @@ processed() {
 
 tps() { sed -n 's/^tps = \([0-9.]*\).*/\1/p' "$work/pgbench.out"; }
 
-# for pgbench: how long a round is, if it is not SECONDS_EACH
+# round_length [SECONDS]: the option of pgbench; default: SECONDS_EACH
 # shellcheck disable=SC2120  # parts give one
 round_length() {
 	if [ -n "$TRANSACTIONS" ]; then
@@ -115,8 +115,8 @@ round_length() {
 	fi
 }
 
-# measure SCENARIO WHAT CLIENTS SYSTEM ROUND: a round with the existing tasks;
-# LABEL is the system's name in the results, if it is not its own
+# measure SCENARIO WHAT CLIENTS SYSTEM ROUND: a round with the existing tasks.
+# LABEL replaces the system's name in the results.
 measure() {
 	local scenario=$1 what=$2 clients=$3 system=$4 round=$5 name=${LABEL:-$4}
 	local cpu wal tasks per
@@ -150,10 +150,10 @@ compare() {
 		loaded_round "$scenario" "$what" "$clients" "$tasks"
 }
 
-# --------------------------------------------------------------- do they work?
+# --------------------------------------------------------------- checks
 
-# check_system SYSTEM: each of 400 tasks is taken and done once, and the
-# submitted tasks are there
+# check_system SYSTEM: each of 400 tasks is claimed and completed once, and all
+# submitted tasks are in the queue
 check_system() {
 	local system=$1 what left
 	for what in work work50; do
@@ -175,8 +175,8 @@ check_system() {
 	done
 }
 
-# check_work SYSTEM WHAT: transactions for 400 tasks and no more, each of which
-# must get its tasks
+# check_work SYSTEM WHAT: as many transactions as 400 tasks need; each must get
+# its tasks
 check_work() {
 	local clients=4
 	! is "$1" single || clients=1
@@ -188,7 +188,7 @@ check_systems() {
 	for system in $SYSTEMS; do
 		! have_function "${system}_prepare" || "${system}_prepare"
 		! have_function "${system}_script" || check_system "$system"
-		say "$system does what it should"
+		say "$system works correctly"
 	done
 }
 
@@ -215,17 +215,18 @@ percentile_line() {
 	}'
 }
 
-# until_true WHAT DATABASE SQL: polls it, for a minute
+# until_true WHAT DATABASE SQL: polls the query for at most a minute
 until_true() {
 	local n
 	for n in $(seq 1200); do
 		[ "$(sql "$2" -c "$3")" != t ] || return 0
 		sleep 0.05
 	done
-	die "after a minute it is still not so that $1 ($n looks)"
+	die "not within a minute: $1 (polled $n times)"
 }
 
-# start_staying MODE KIND SYSTEM WORD...: connections that stay; see client.c
+# start_staying MODE KIND SYSTEM WORD...: connections that stay open; see
+# client.c
 start_staying() {
 	local mode=$1 kind=$2 n=0
 	shift 2
@@ -239,7 +240,8 @@ start_staying() {
 	done
 }
 
-# end_staying: sets stayed, the number of tasks that they have done
+# end_staying: closes them, and sets stayed, the number of tasks that they have
+# completed
 end_staying() {
 	end_child "$staying" || die 'the waiting clients failed'
 	stayed=$(tail -n 1 "$work/staying")

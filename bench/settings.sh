@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# settings.sh: what the environment may set, and the defaults.
+# settings.sh: the settings that the environment may give, and their defaults.
 #
-# The selection "quick" has the scenarios that decide, with short rounds.
+# The selection "quick" has the most important scenarios, with short rounds.
 
 PART=${PART:-quick}
 if [ "$PART" = quick ]; then
@@ -27,9 +27,9 @@ CLIENTS=${CLIENTS:-1 4 16 64}
 LOADED=${LOADED:-200000}
 SYSTEMS=${SYSTEMS:-taskq raw limit copy pgq graphile pgboss}
 
-# transactions per client instead of SECONDS_EACH: only for a trial
+# transactions per client instead of SECONDS_EACH: only to try out a part
 TRANSACTIONS=${TRANSACTIONS:-}
-# off: only for a trial
+# off: only to try out a part
 FSYNC=${FSYNC:-on}
 # a quarter of the machine's memory
 SHARED_BUFFERS=${SHARED_BUFFERS:-$(awk '/^MemTotal:/ {printf "%d", $2 / 4096}' /proc/meminfo)MB}
@@ -39,7 +39,7 @@ BACKLOG_CLIENTS=${BACKLOG_CLIENTS:-16}
 RUNNING=${RUNNING:-50000}
 RUNNING_CLIENTS=${RUNNING_CLIENTS:-16}
 
-# the kind fifo, measured for taskq and raw; the others for HELD_OTHERS s
+# duration of fifo for taskq and raw, and of all others, in seconds
 HELD_SECONDS=${HELD_SECONDS:-600}
 HELD_OTHERS=${HELD_OTHERS:-180}
 HELD_FREE=${HELD_FREE:-60}

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # cost: WAL of a task, with and without full-page images, by one client
 
-# By exactly COST_TASKS transactions from the same state; a checkpoint is just
-# before.
+# Exactly COST_TASKS transactions run from the same state, just after a
+# checkpoint.
 part_cost() {
 	local images how
 	for images in off on; do

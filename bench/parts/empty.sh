@@ -10,7 +10,7 @@ part_empty() {
 			"$name|taskq|µs/call" '<=' "$([ "$clients" = 1 ] && say 1.2 || say 1.7)" \
 			"$name|SELECT 1|µs/call"
 	done
-	note "Tasks are calls here."
+	note "Each call counts as a task."
 }
 
 # empty_round SCENARIO CLIENTS SYSTEM ROUND

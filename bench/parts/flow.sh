@@ -9,14 +9,14 @@ part_flow() {
 	done
 	flow_drop
 	flow_aim 'start of 4 steps: p50' 'start of 4 steps|taskq|p50, ms' 1
-	flow_aim 'from the end of a step to its child in another hand: p50' 'from step to step|taskq|p50, ms' 2
+	flow_aim 'from the end of a step until another worker has its child: p50' 'from step to step|taskq|p50, ms' 2
 	flow_aim '4 steps one after the other, start to end: p50' 'start to end, 4 steps in line, 4 workers|taskq|p50, ms' 8
 	flow_aim 'a graph of 7 steps, start to end: p50' 'start to end, graph of 7 steps, 4 workers|taskq|p50, ms' 12
 	aim "$FLOW_WIDE side by side and a join, start to end, ms" \
 		"start to end, $FLOW_WIDE side by side, 4 workers|taskq|p50, ms" '<=' 2000
 	aim "a batch of $FLOW_WIDE and a join, start to end, ms" \
 		"start to end, batch of $FLOW_WIDE, 4 workers|taskq|p50, ms" '<=' 2000
-	note "a commit: that of an INSERT of one row, on the same server, with nothing else; where it takes more than 0.3 ms, the first aims are multiples of it (an aim of 1 ms: 3.33). Starts are transactions of their own. From step to step: from the answer to taskq_complete until another worker, who sleeps in taskq_claim, has the child (\"from sent\": from the sending of taskq_complete, with its commit). Start to end: from the sending of taskq_start_workflow to the answer of taskq_await_workflow; workers sleep in taskq_claim, and complete what they get at once."
+	note "a commit: the commit of an INSERT of one row, on the same server, without other load; where it takes more than 0.3 ms, the first four aims are multiples of it (an aim of 1 ms: 3.33). Starts are transactions of their own. From step to step: from the answer to taskq_complete until another worker, which sleeps in taskq_claim, has the child (\"from sent\": from sending taskq_complete, so its commit is included). Start to end: from sending taskq_start_workflow to the answer of taskq_await_workflow; workers sleep in taskq_claim and complete each step immediately."
 	note "next step: one claim where $FLOW_READY steps are ready, without its commit."
 }
 

@@ -2,8 +2,8 @@
 # flow_cost: WAL, statements and rows of a start and of a step, by one client
 
 # By exactly FLOW_COST transactions from the same state, without full-page
-# images.  Statements are counted by pg_stat_statements, which the server has in
-# this part only.
+# images.  pg_stat_statements counts statements; the server loads it
+# in this part only.
 part_flow_cost() {
 	[ -n "$(chosen taskq)" ] || return 0
 	restart_server shared_preload_libraries=taskq,pg_stat_statements \
@@ -15,7 +15,7 @@ part_flow_cost() {
 	sql postgres -c 'DROP EXTENSION pg_stat_statements'
 	restart_server
 	flow_drop
-	note "Tasks are starts in the first row, and steps in the second: all of $FLOW_COST instances of linear (4 steps), whose ends are among them. All with default retention and history. Statements: those that taskq runs inside of a call, by pg_stat_statements; most of what it writes and looks for it does without any. Rows: inserted, updated and deleted in taskq's tables; index scans: of their indexes. What autovacuum and the background worker do at the same time is among WAL and index scans."
+	note "A task is a start in the first row and a step in the second: all steps of $FLOW_COST instances of linear (4 steps), and the ends of the instances. Retention and history are the defaults. Statements: those that taskq runs inside a call, counted by pg_stat_statements; taskq writes and looks up most rows without a statement. Rows: inserted, updated and deleted in taskq's tables; index scans: of their indexes. WAL and index scans include concurrent work of autovacuum and the background worker."
 }
 
 # flow_cost_round SCENARIO WHAT LOADED SYSTEM TRANSACTIONS

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # flow_live: what a step costs among few and among many live workflows
 
-# The live ones stay as they are, so they are started once, into databases
-# b_flow_NUMBER; the rounds of these are interleaved.
+# The live workflows do not change, so they are started once, in databases
+# b_flow_NUMBER, whose rounds are interleaved.
 part_flow_live() {
 	local live first=
 	[ -n "$(chosen taskq)" ] || return 0
@@ -18,7 +18,7 @@ part_flow_live() {
 		flow_live_check "$live"
 		sql postgres -c "DROP DATABASE b_flow_$live WITH (FORCE)"
 	done
-	note "A live workflow is an instance of four steps, started by taskq_start_workflow, whose first step waits for a signal. Steps are those of workflows of four (linear of examples/workflows), started before each round; they end too. Tasks are steps here; µs/step: time of the round by its steps."
+	note "A live workflow is an instance of four steps, started by taskq_start_workflow, whose first step waits for a signal. The measured steps belong to workflows of four steps (linear of examples/workflows), which are started before each round and end in it. Each step counts as a task; µs/step: the duration of the round divided by its steps."
 }
 
 flow_live_name() { say "claim + complete of a step, $(clients "$FLOW_CLIENTS"), $1 live workflows"; }

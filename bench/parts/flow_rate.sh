@@ -9,7 +9,7 @@ part_flow_rate() {
 	flow_drop
 	aim "steps of small workflows beside plain tasks, $(clients "$FLOW_CLIENTS")" \
 		"$name|steps|tasks/s" '>=' 0.5 "$name|plain tasks|tasks/s"
-	note "Both with default retention and history. Steps are those of $FLOW_LOADED instances that have been started before, of linear (4 steps), diamond (4) and mixed (7) of examples/workflows in turn; they end too."
+	note "Both with default retention and history. The steps belong to $FLOW_LOADED instances of linear (4 steps), diamond (4) and mixed (7) of examples/workflows in turn, which are started before the rounds and end in them."
 }
 
 # flow_rate_round SCENARIO plain|steps ROUND

@@ -3,7 +3,7 @@
 
 part_idle() {
 	local system
-	# in the meantime it would write WAL for what was done before
+	# autovacuum would write WAL for the work that was done before
 	sql postgres -c 'ALTER SYSTEM SET autovacuum = off' -c 'SELECT pg_reload_conf()' >/dev/null
 	for system in $(chosen taskq raw); do
 		idle_round "$system"
@@ -15,7 +15,7 @@ part_idle() {
 		"$IDLE_WAITERS waiters|taskq|queries/min" '<=' 0
 	aim "$IDLE_WAITERS idle waiters: WAL, B per minute" \
 		"$IDLE_WAITERS waiters|taskq|WAL, B/min" '<=' 100
-	note "Own: of the processes of the waiting connections. Else of the whole server, its own processes included: \"no waiters\" is the same without them. autovacuum is off. Queries are those that waiters have begun. A record of WAL for the standby now and then is the server's own. raw's waiters have said LISTEN."
+	note "Own: the processes of the waiting connections. Other values are those of the whole server with its background processes; \"no waiters\" is the same without waiting connections. autovacuum is off. Queries are those that waiters start. The server itself writes a WAL record for standbys from time to time. The waiters of raw use LISTEN."
 }
 
 # idle_queries TIME: how many waiters have sent something since then

@@ -84,7 +84,8 @@ keys_insertion() {
 	measure "$1, $(clients "$KEY_CLIENTS")" "insert_$2" "$KEY_CLIENTS" taskq "$3"
 }
 
-# keys_timed STATEMENT BEFORE: milliseconds, in a session that has done the like before
+# keys_timed STATEMENT BEFORE: milliseconds of STATEMENT, after BEFORE in the same
+# session
 keys_timed() {
 	sql b_taskq <<-SQL | tail -n 1
 		$2 \\g /dev/null

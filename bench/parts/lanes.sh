@@ -15,7 +15,7 @@ part_lanes() {
 		'claim + complete, no other lane|taskq|tasks/s'
 	aim "$MATCHING matching lanes: ms per claim + complete" \
 		"claim + complete, $MATCHING matching lanes|taskq|ms/task" '<=' 1
-	note 'One client that does not wait for the disk (synchronous_commit off), so that what a claim itself costs is to be seen.'
+	note 'One client that does not wait for the disk (synchronous_commit off), so that the cost of the claim itself is visible.'
 }
 
 # lanes_round SCENARIO WHAT ROUND

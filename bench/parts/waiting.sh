@@ -7,7 +7,7 @@ part_waiting() {
 	interleave "$ROUNDS" "$(chosen taskq raw)" waiting_round "$name"
 	aim "submitting while $WORKERS workers wait and work" \
 		"$name, $WORKERS workers|taskq|tasks/s" '>=' 0.9 "$name|taskq|tasks/s"
-	note "Workers take a task, work on it for $WORK_MS ms and complete it; those of raw are told by a NOTIFY in each submit. All but the submits themselves is paid by the same processors."
+	note "Workers take a task, work on it for $WORK_MS ms and complete it; each submit of raw sends a NOTIFY to its workers. Workers and submitters share the processors."
 }
 
 # waiting_round SCENARIO SYSTEM ROUND: without and with them

@@ -21,7 +21,7 @@ part_wake() {
 		fi
 		wake_aims "$n"
 	done
-	note 'claim: taskq_claim with wait; wait: CALL taskq_wait; listen: LISTEN and NOTIFY, up to the claim that follows; notice: the same, up to the notification; poll: a claim of raw each 100 ms, in all at most 100 a second. Times from the answer to the COMMIT, which a waiter may be ahead of; "from sent": from the sending of the COMMIT, the flush of WAL included. lock: the wake-up of the server itself from an advisory lock, released instead of a COMMIT: no row is written.'
+	note 'claim: taskq_claim with wait; wait: CALL taskq_wait; listen: LISTEN and NOTIFY, up to the claim that follows; notice: the same, up to the notification; poll: a claim of raw each 100 ms, in all at most 100 a second. Times count from the answer to the COMMIT, which the answer of a waiter may precede; "from sent": from sending the COMMIT, so the flush of WAL is included. lock: the wake-up of the server itself from an advisory lock, which is released instead of a COMMIT: no row is written.'
 }
 
 wake_aims() {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# copy: COPY of a hundred ready rows into a table that has the columns, defaults
+# copy: COPY of a hundred prepared rows into a table that has the columns, defaults
 # and indexes of taskq.task, which is the limit of submitting a hundred tasks.
-# bench/copy.c sends them; the only part that knows it is submit.
+# bench/copy.c sends them.  Only the part submit uses this system.
 
 copy_is=
 

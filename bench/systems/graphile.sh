@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# graphile-worker: its own schema, and the very statements that it sends
+# graphile-worker: its own schema and exactly the statements that it sends
 # (systems/npm/record.js); it takes and completes tasks one by one.
 
 graphile_is='template peer'
@@ -16,7 +16,7 @@ npm_run() {
 	must "$2: $1" node "$here/systems/npm/record.js" "$@"
 }
 
-# npm_prepare SYSTEM: let it show its statements
+# npm_prepare SYSTEM: record its statements
 npm_prepare() {
 	[ -d "$here/systems/npm/node_modules" ] ||
 		die "$1 is not installed: npm ci in bench/systems/npm"
@@ -35,8 +35,7 @@ graphile_prepare() { npm_prepare graphile; }
 
 graphile_make() { npm_run install graphile "$1"; }
 
-# a thousand at a time: as long as the table has not been analyzed each call
-# reads all of it
+# a thousand at a time: until the table is analyzed, each call reads all of it
 graphile_fill() {
 	sql "$1" -o /dev/null -c "SELECT count(*)
 		FROM (SELECT array_agg(ROW('bench', '$PAYLOAD', NULL, NULL, NULL, NULL, NULL, NULL)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# limit: the floor.  The same number of statements by primary key, each client
-# with ids of its own, on a table with nothing else; half of each page is left
-# free, so that no index is touched by an update.
+# limit: the lower bound.  The same number of statements by primary key, each
+# client with ids of its own, on a table without other indexes; half of each page
+# is left free, so that updates do not touch the index.
 
 limit_is=template
 
@@ -20,8 +20,8 @@ limit_fill() {
 
 limit_left() { sql "$1" -c 'SELECT count(*) FROM (SELECT FROM floor UNION ALL SELECT FROM entry) t'; }
 
-# Each client works by itself: n is its number of runs.  It has no call that
-# does both: for "again" it works as for "work".
+# Each client has tasks of its own: n counts its runs.  No single call completes
+# and claims, so "again" is the same as "work".
 limit_script() {
 	local next='\set n :n + 1'
 	case $1 in

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
-# pg-boss: its own schema, and the very statements that it sends
-# (systems/npm/record.js).  It keeps finished tasks, as its users have it.
+# pg-boss: its own schema and exactly the statements that it sends
+# (systems/npm/record.js).  It keeps finished tasks, as in normal use.
 
 pgboss_is='template peer'
 
@@ -10,7 +10,7 @@ pgboss_prepare() { npm_prepare pgboss; }
 
 pgboss_make() { npm_run install pgboss "$1"; }
 
-# by the statement that it sends for a hundred, without waiting for the disk
+# with its statement for a hundred tasks, without waiting for the disk
 pgboss_fill() {
 	script pgboss submit100 && definitions pgboss 1 &&
 		PGOPTIONS='-c synchronous_commit=off' pgbench -n -M prepared -f "$script" \

@@ -16,7 +16,7 @@ pgq_make() {
 		-c 'GRANT pgq_admin TO bench'
 }
 
-# a tick after each fifty events, so that batches are of that size
+# a tick after every fifty events, so that a batch has fifty
 pgq_fill() {
 	sql "$1" -c "SET synchronous_commit = off" -c "DO \$\$ BEGIN
 		FOR i IN 1 .. ceil($2 / 50.0) LOOP
@@ -28,7 +28,7 @@ pgq_fill() {
 		END LOOP; END \$\$"
 }
 
-# what the consumer's last tick did not see
+# events after the consumer's last tick
 pgq_left() {
 	sql "$1" -c "SELECT count(*) FROM pgq.event_1 e, pgq.subscription s
 		JOIN pgq.tick t ON t.tick_queue = s.sub_queue AND t.tick_id = s.sub_last_tick

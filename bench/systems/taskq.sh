@@ -14,7 +14,7 @@ taskq_make() {
 
 taskq_kind() { cksum <<<"$TASKQ_OPTIONS" | cut -d ' ' -f 1; }
 
-# A copied database stays still until told.
+# A copied database processes nothing until it is activated.
 taskq_copied() { sql "$1" -o /dev/null -c 'SELECT taskq_activate()'; }
 
 # taskq_fill DB N [QUEUE]: in calls of at most 50,000

@@ -124,7 +124,7 @@ my $run = with_settings(
 	sub { IPC::Run::start([ 'bash', "$top/bench/run" ], '<', \undef, '>&', \$out) },
 	TASKQ_TMP => $stopped, PART => 'work', SYSTEMS => 'raw', TRANSACTIONS => 1_000_000, LOADED => 1);
 my $postmaster;
-ok(within($BOUND, sub { $run->pump_nb; ($postmaster) = slurp_file("$stopped/bench/data/postmaster.pid") =~ /^(\d+)\n/; $out =~ /does what/ }),
+ok(within($BOUND, sub { $run->pump_nb; ($postmaster) = slurp_file("$stopped/bench/data/postmaster.pid") =~ /^(\d+)\n/; $out =~ /works correctly/ }),
 	'a run is in progress');
 $run->signal('TERM');
 eval { $run->finish };

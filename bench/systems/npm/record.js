@@ -4,10 +4,10 @@
 //   node record.js record SYSTEM DATABASE DIRECTORY PAYLOAD
 //
 // "install" lets the library make what it needs in an empty database.  "record"
-// lets it submit, take and complete tasks, and writes down the very statements
-// that it sends, DIRECTORY/SYSTEM.WHAT.recorded, with the values that it binds,
-// DIRECTORY/SYSTEM.defs.  So Node's own speed is not measured, and nothing that
-// a library's authors did not write.
+// lets it submit, take and complete tasks, and writes exactly the statements that
+// it sends to DIRECTORY/SYSTEM.WHAT.recorded, and the values that it binds to
+// DIRECTORY/SYSTEM.defs.  So the speed of Node is not measured, and only
+// statements that the library sends are.
 'use strict';
 const fs = require('fs');
 const path = require('path');
