@@ -10,7 +10,9 @@
 
 #include "base/guc.h"
 
-/* The longest threshold: six digits, which SHOW prints in full. */
+/*
+ * The largest threshold: ten days.  SHOW prints only six digits of a number.
+ */
 #define MOST_SECONDS (10 * 24 * 3600.0)
 
 int    tq_guc_node_id = 0;
@@ -45,9 +47,9 @@ define_int(const char *name, const char *short_desc, int *variable, int min,
 }
 
 /*
- * A time in seconds, with fractions: '60' is 60 s, and '200ms' is 0.2.  All
- * times have the same unit, so a number without a unit has the same meaning in
- * each of them.
+ * Define a time in seconds, which may have a fraction: '60' is 60 s, and
+ * '200ms' is 0.2 s.  The unit of all times is the second, so a number without
+ * a unit has the same meaning in each setting.
  */
 static void
 define_seconds(const char *name, const char *short_desc, double *variable,
@@ -58,9 +60,9 @@ define_seconds(const char *name, const char *short_desc, double *variable,
 }
 
 /*
- * Sizes of shared memory, which only a server start can set.  If the library
- * is not preloaded they have no effect; they are defined so that a
- * configuration file that contains them raises no warnings.
+ * Define a size of shared memory, which can be set only at server start.  If
+ * the library is not preloaded, the setting has no effect, and is defined only
+ * so that a configuration file that contains it raises no warning.
  */
 static void
 define_at_start(const char *name, const char *short_desc, int *variable,
@@ -75,9 +77,10 @@ define_at_start(const char *name, const char *short_desc, int *variable,
 void
 tq_guc_init(void)
 {
-	define_int("taskq.node_id",
-			   "Number of this server, the upper ten bits of task ids.",
-			   &tq_guc_node_id, 0, 1023, PGC_SIGHUP, 0);
+	define_int(
+		"taskq.node_id",
+		"Number of this server, which is the upper ten bits of task ids.",
+		&tq_guc_node_id, 0, 1023, PGC_SIGHUP, 0);
 	DefineCustomBoolVariable(
 		"taskq.auto_create_queues",
 		"Creates a missing queue when its first task is submitted.", NULL,
@@ -155,7 +158,7 @@ tq_guc_init(void)
 		&tq_guc_max_metrics, 16, 1000000);
 }
 
-/* The time after a heartbeat at which the next one is due. */
+/* The time from one heartbeat of a worker to the next. */
 int64
 tq_guc_heartbeat_interval(void)
 {
@@ -163,8 +166,9 @@ tq_guc_heartbeat_interval(void)
 }
 
 /*
- * What is wrong with the combination of the thresholds, or NULL.  A check hook
- * cannot test it: the settings of a file are assigned one by one.
+ * Returns a description of what is wrong with the two thresholds, or NULL.  A
+ * check hook cannot compare them, since the server assigns the settings of a
+ * file one by one.
  */
 const char *
 tq_guc_threshold_problem(void)

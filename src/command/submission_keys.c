@@ -2,10 +2,10 @@
  * submission_keys.c
  *		Keys and references in a list of tasks to submit.
  *
- * They are read before the first task is written, for two reasons.  First,
- * locks of several keys or references are taken together and in one order, so
- * that two lists cannot deadlock.  Second, a task that a later entry of the
- * list would delete need not be written.
+ * The keys are read before the first task is written, for two reasons.  First,
+ * all keys or references of a list are locked together, in the same order in
+ * each call, so that two calls cannot deadlock.  Second, a task need not be
+ * written if a later entry of the list would delete it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -79,8 +79,9 @@ tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys)
 }
 
 /*
- * For each entry, find out whether a later one deletes all tasks of its key.
- * An entry that its reference may keep out deletes only when it is submitted.
+ * For each entry, find out whether a later entry deletes all tasks of its key.
+ * A later entry that may not be submitted, because its reference exists, does
+ * not count.
  */
 static void
 note_deletions(TqSubmissionKeys *keys)
@@ -111,7 +112,7 @@ note_deletions(TqSubmissionKeys *keys)
 	pfree(sorted);
 }
 
-/* Order by queue and key, those without a key first; then by list order. */
+/* Order entries without a key first, then by queue, key and list order. */
 static int
 compare_list_keys(const void *a, const void *b)
 {
@@ -162,8 +163,8 @@ tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 }
 
 /*
- * Lock all references of a list, then the tasks with these references that may
- * be changed, in the order of their ids.
+ * Lock all references of a list.  Then lock, in the order of their ids, the
+ * tasks with these references that entries of the list may change.
  */
 void
 tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)

@@ -2,8 +2,9 @@
  * batch_run.c
  *		Run one batch of a background worker's duty in one transaction.
  *
- * An error of a batch is logged and rolls that batch back.  It ends neither
- * the worker nor its turn; the caller decides when to retry.
+ * An error in a batch is logged, and the transaction of the batch is rolled
+ * back.  The background worker continues with its other duties; the caller
+ * decides when to retry this one.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -22,8 +23,8 @@
 static bool still_wanted(void);
 
 /*
- * One batch of a duty in a transaction of its own.  False after an error; then
- * *acted is 0.
+ * Run one batch of a duty in its own transaction and set *acted to the number
+ * of rows that it processed.  Returns false, with *acted 0, after an error.
  */
 bool
 tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
@@ -45,14 +46,16 @@ tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 			CommitTransactionCommand();
 		else
 		{
-			/* a copy has been loaded concurrently: undo what was done to it */
+			/* a restore has loaded a copy: undo what was done to its rows */
 			AbortCurrentTransaction();
 			done = 0;
 		}
 	}
 	PG_CATCH();
 	{
-		/* cancelled by a command that keeps this process out */
+		/*
+		 * A command that keeps this process out of the database cancelled it.
+		 */
 		if (tq_worker_directory_kept_out())
 			PG_RE_THROW();
 		HOLD_INTERRUPTS();
@@ -77,8 +80,9 @@ tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 }
 
 /*
- * Checked after a duty: a restore of a copy loads taskq.instance before
- * taskq.task, so if this is still true the duty has seen no rows of a copy.
+ * Are duties still allowed?  This is checked after a duty.  A restore loads
+ * taskq.instance before taskq.task, so if duties are still allowed, the duty
+ * has seen no rows of a restored copy.
  */
 static bool
 still_wanted(void)

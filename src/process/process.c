@@ -1,9 +1,10 @@
 /*
  * process.c
- *		The extension's processes: setup when the library is loaded.
+ *		Sets up the extension's processes and hooks when the library is loaded.
  *
- * Only a server that preloads the library has them.  A session that loads the
- * library later starts nothing, and hooks only DISCARD ALL.
+ * Only a server that preloads the library has background processes.  A session
+ * that loads the library later starts no process, and installs only the hook
+ * for DISCARD ALL.
  *
  * Copyright (c) 2026, the taskq developers
  */

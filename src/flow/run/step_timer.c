@@ -1,17 +1,17 @@
 /*
  * step_timer.c
- *		A duty: timers of steps.
+ *		A duty of the background worker: processes due timers of steps.
  *
  * The background worker reads due rows of taskq.timer in batches.  Each step
  * is moved in its own savepoint (tq_step_savepoint_run), so that neither an
- * open transaction nor an error in one workflow delays the others; busy steps
- * are skipped (engine/sweep.h).  If the step of a timer has moved on, the
- * timer is only deleted.
+ * open transaction nor an error in one workflow delays the other workflows.  A
+ * step whose row another transaction has locked is skipped (engine/sweep.h).
+ * If the step no longer waits for the timer, the timer is only deleted.
  *
- * A step that waits for an instance which could not be started (child_start.c)
- * has a timer, too.  The duty then tries to start the instance, with the
- * instance lock, the keys of the child and the row of the step, locked in this
- * order.
+ * A step of type workflow has a timer, too, if its instance could not be
+ * started (child_start.c).  For such a timer the duty tries to start the
+ * instance.  It takes the instance lock, then locks the keys of the child,
+ * then the row of the step.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -53,20 +53,20 @@ typedef struct Timer
 	TimestampTz at;
 	int64       task_id;
 	TimestampTz since;
-	bool        tried; /* to begin an instance */
+	bool        tried; /* tried to start an instance */
 } Timer;
 
-/* When the next timer is due, as of the last scan; dispatch clock. */
+/* When the next timer is due, as of the last scan, on the dispatch clock. */
 static TimestampTz next_due = DT_NOBEGIN;
 
-/* The position of this session among locked timers. */
+/* How many locked timers this session skips at the next scan. */
 static TqSweep sweep;
 
 static bool ring(TqCall *call, void *arg);
 static bool begin_child(TqCall *call, TqFlow *flow, const TqStep *step,
 						TqTask *task, const Timer *timer);
 
-/* Process a batch.  Returns the number of timers that are done. */
+/* Process a batch.  Returns the number of timers processed. */
 int64
 tq_step_timer_run(int limit)
 {
@@ -106,7 +106,7 @@ tq_step_timer_run(int limit)
 		args[2] = TimestampTzGetDatum(since[i]);
 		tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 		acted++;
-		/* a wait for the next step's locks must not hold a started instance */
+		/* commit a started instance before waiting for another step's locks */
 		if (timer.tried)
 		{
 			full = true;
@@ -121,7 +121,7 @@ tq_step_timer_run(int limit)
 	return acted;
 }
 
-/* When the duty has work again, on the dispatch clock. */
+/* When the duty must run again, on the dispatch clock. */
 TimestampTz
 tq_step_timer_next(void)
 {
@@ -165,9 +165,9 @@ ring(TqCall *call, void *arg)
 }
 
 /*
- * Start the instance, if that was not possible before.  No other transaction
- * may move the step or do the same.  Returns false if another transaction has
- * changed the step.
+ * Start the instance that could not be started before.  The locks keep other
+ * transactions from moving the step or starting its instance.  Returns false
+ * if another transaction has changed the step.
  */
 static bool
 begin_child(TqCall *call, TqFlow *flow, const TqStep *step, TqTask *task,
