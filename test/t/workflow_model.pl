@@ -1,6 +1,7 @@
 # Workflows drawn at random, run by four workers that are cut off again and
-# again, also between a claim and its end, and that roll back what they have
-# done; dead or suspended steps are retried and resolved by hand. What was
+# again, also between a claim and its end, that roll back what they have done,
+# also in savepoints, and that use all isolation levels, and by one that
+# prepares its transactions; dead or suspended steps are retried and resolved by hand. What was
 # committed is replayed in the order of the commits by TaskqFlowModel, which was
 # written from the documentation: after each transaction each step must be in
 # the right state, each claim must have returned what it should, and each
@@ -13,6 +14,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use IPC::Run qw(start);
 use Test::More;
 use Time::HiRes qw(time);
 use TaskqCrowd;
@@ -32,7 +34,7 @@ diag "SEED=$seed";
 srand $seed;
 
 my $node = start_node('workflow_model', 'fsync' => 'off', 'track_commit_timestamp' => 'on', 'autovacuum' => 'off',
-	'taskq.reaper_interval' => "'200ms'");
+	'max_prepared_transactions' => 5, 'taskq.reaper_interval' => "'200ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
 $sql->(slurp_file("$FindBin::Bin/lib/workflow_model_clients.psql"));
 $sql->(qq(SELECT taskq_create_queue(q, '{"lease": "1 s", "retry": "fixed", "retry_base": "1 ms"}') FROM unnest('{ma,mb}'::text[]) q));
@@ -72,6 +74,14 @@ SELECT concat_ws(E'\x1f', count(*) FILTER (WHERE to_state = 3), count(*) FILTER 
   FROM taskq.transition t LEFT JOIN said ON said.task_id = t.task_id AND said.token = t.token AND t.from_state = 3
 SQL
 cmp_ok($lost, '>=', 100 * $void, "of $claims claims $lost were reclaimed, $late steps came back after a failure");
+
+for my $way ('prepared', 'repeatable read', 'savepoint', 'serializable')
+{
+	my $times = $sql->("SELECT count(*) FROM way WHERE name = '$way'");
+
+	cmp_ok($times, '>=', 60 * $void, "transactions with $way");
+	note "figure: transactions with $way: $times";
+}
 
 sub happened
 {
@@ -134,6 +144,14 @@ sub begin_worker
 	return $worker;
 }
 
+# For two seconds
+sub begin_preparing
+{
+	my @file = ('-f', "$FindBin::Bin/lib/workflow_model_prepared.pgbench");
+
+	return start([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', 2, '-T', 2, '--max-tries=100', @file, 'postgres' ], '>', \my $out, '2>', \my $err);
+}
+
 sub run
 {
 	my @graphs = @_;
@@ -141,7 +159,7 @@ sub run
 	my ($started, $cut, $by_hand, $over) = (0, 0, 0, 0);
 	my $begun = time;
 	my ($next_cut, $next_hand) = ($begun, $begun);
-	my %errors;
+	my $prepares = begin_preparing();
 
 	$node->safe_psql('postgres', 'ANALYZE plan, hand_plan');
 	until ($over || time > $begun + $BOUND)
@@ -172,6 +190,11 @@ sub run
 			$next_cut = time + rand 0.6;
 		}
 		answers(1, 0.05, @workers);
+		if (!$prepares->pumpable)
+		{
+			$prepares->finish or die 'pgbench failed';
+			$prepares = begin_preparing();
+		}
 		for my $i (0 .. $#workers)
 		{
 			next if $workers[$i] && $workers[$i]{asked};
@@ -181,6 +204,7 @@ sub run
 	}
 	answers($WORKERS, 30, @workers);
 	leave(@workers);
+	$prepares->finish or die 'pgbench failed';
 	ok($over, 'all instances end')
 	  or diag $sql->("SELECT concat_ws(' ', workflow_id, step, state, count(*) OVER ()) FROM taskq.tasks WHERE state IN ('pending', 'running', 'suspended') LIMIT 5");
 	diag sprintf '%.1f s, %d cut off, %d by hand', time - $begun, $cut, $by_hand;

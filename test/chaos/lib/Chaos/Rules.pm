@@ -753,6 +753,15 @@ sub most_alive
 	return ($most, $when);
 }
 
+# Those claims, for the report
+sub alive_at
+{
+	my ($when, @claims) = @_;
+
+	return join '; ', map { "$_->{id} $_->{token} of $_->{w}, sent $_->{t0}, answered $_->{t1}, alive until $_->{until} ($_->{held})" }
+	  grep { $_->{from} <= $when && $when < $_->{until} } @claims;
+}
+
 # In any time t at most count + count * t / per claims: the most by which
 # some window of operations exceeds that.  A window begins when its earliest
 # operation was sent and ends when its last one was answered.
@@ -789,7 +798,7 @@ sub limits
 		if ($queue->{running})
 		{
 			my ($most, $when) = most_alive(@{ $of_queue{$name} });
-			push @bad, "queue $name: $most claims were alive at $when, allowed are $queue->{running}"
+			push @bad, "queue $name: $most claims were alive at $when, allowed are $queue->{running}: " . alive_at($when, @{ $of_queue{$name} })
 			  if $most > $queue->{running};
 		}
 		if ($queue->{rate})
@@ -808,7 +817,7 @@ sub limits
 	for my $name (sort keys %of_worker)
 	{
 		my ($most, $when) = most_alive(@{ $of_worker{$name} });
-		push @bad, "worker $name: $most claims were alive at $when, allowed are $limit{$name}"
+		push @bad, "worker $name: $most claims were alive at $when, allowed are $limit{$name}: " . alive_at($when, @{ $of_worker{$name} })
 		  if $most > ($limit{$name} // FOREVER);
 	}
 	return @bad;
