@@ -33,12 +33,13 @@
  * If a wait was inside a savepoint, the transaction checks the instance once
  * more right before it commits or is prepared: the savepoint may have been
  * rolled back since, together with the work that other transactions had left
- * to this one.
+ * to this transaction.
  *
- * The call turns to the next instance only when it no longer has to wait in
- * this one.  A transaction that others wait for in an instance has therefore
- * finished with that instance, and can wait only in one that the others reach
- * later, so there is no cycle of waits.
+ * The call continues with the next instance only when it no longer has to wait
+ * in the current one.  If transactions wait for another transaction in an
+ * instance, the latter has therefore finished with that instance, and can wait
+ * only in an instance that the waiting transactions reach later.  So there is
+ * no cycle of waits.
  *
  * Memory: everything for one instance is allocated in "taskq advance" and
  * freed once the instance is settled.
@@ -68,7 +69,7 @@
 /* Progress in one instance; each phase gets the members it needs. */
 typedef struct Progress
 {
-	pairingheap     *moves; /* taken from the call, of all instances */
+	pairingheap     *moves; /* moves of all instances, taken from the call */
 	List            *ends;  /* of TqMoved, not yet processed */
 	TqChildLooks     looks; /* children to be checked */
 	TqAdvanceChoices choices;
@@ -211,9 +212,9 @@ are_steps(const TqAdvance *a, const List *ends)
 }
 
 /*
- * Before it waits, a transaction announces the wait and only then releases the
- * edge lock; when it has the lock again it first checks everything again.  In
- * between, other transactions leave their work to it (edge.c).
+ * A transaction announces its wait before it releases the edge lock.  When it
+ * has the lock again, it first checks all children again.  In between, other
+ * transactions leave their work to it (edge.c).
  */
 static void
 run_phases(TqAdvance *a, Progress *progress)
@@ -228,7 +229,10 @@ run_phases(TqAdvance *a, Progress *progress)
 	}
 	while (!run_round(a, progress))
 	{
-		/* a rollback to the savepoint would undo what others leave to it */
+		/*
+		 * A rollback to the savepoint would undo the work that others leave to
+		 * it.
+		 */
 		tq_step_savepoint_check_wait();
 		tq_edge_wait(workflow_id);
 		tq_edge_unlock(workflow_id);

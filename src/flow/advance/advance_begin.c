@@ -28,7 +28,7 @@
 /* What to do with a child that was checked. */
 typedef enum ChildNext
 {
-	CHILD_WAITS,  /* nothing: it still has an edge */
+	CHILD_WAITS,  /* do nothing: it still has an edge */
 	CHILD_LATER,  /* wait for the transaction that deletes its last edge */
 	CHILD_BEGINS, /* it waits for nothing */
 	CHILD_IS_END  /* not a step: the instance may have ended */
@@ -58,8 +58,8 @@ static ChildResult note_busy(TqAdvanceBlocked *blocked, int64 task_id,
 							 int32 step_id, bool by_key);
 
 /*
- * Processes all entries of looks; the entries left on return are new.
- * Children that require a wait are added to blocked.
+ * Processes all entries of looks; entries that remain on return were added in
+ * the meantime.  Children that require a wait are added to blocked.
  */
 void
 tq_advance_begin(TqAdvance *a, TqChildLooks *looks, TqAdvanceBlocked *blocked,
@@ -99,7 +99,7 @@ tq_advance_begin(TqAdvance *a, TqChildLooks *looks, TqAdvanceBlocked *blocked,
 		begin_ready(a, &ready, looks, blocked, outcome);
 }
 
-/* left describes the edges to child. */
+/* Decide what to do with a child; left is the state of the edges to it. */
 static ChildNext
 next_of(TqLeft left, int32 child)
 {
@@ -111,9 +111,9 @@ next_of(TqLeft left, int32 child)
 }
 
 /*
- * Defer the ready children.  A failure under on_failure stop cancels the steps
+ * Defer the ready children.  With on_failure stop a failure cancels the steps
  * that have not begun, and waits for the calls that work on them.  A call that
- * may wait for a failure therefore begins nothing.
+ * may wait for a failure therefore begins no step.
  */
 static void
 put_off(const TqChildLooks *ready, TqChildLooks *later)
@@ -123,8 +123,8 @@ put_off(const TqChildLooks *ready, TqChildLooks *later)
 }
 
 /*
- * Begin the children in the order of their task ids.  If one is busy, all
- * later ones wait, too.
+ * Begin the children in the order of their task ids.  If a child is busy, all
+ * later children wait, too.
  */
 static void
 begin_ready(TqAdvance *a, TqChildLooks *ready, TqChildLooks *looks,
@@ -156,12 +156,14 @@ begin_ready(TqAdvance *a, TqChildLooks *ready, TqChildLooks *looks,
 			tq_move_queue_add_look(&blocked->later, ready->all[i].child,
 								   ready->all[i].near);
 	}
-	/* it ended before its parents, and may have been the last step */
+	/* it ended before its parents, and may be the last step of the instance */
 	if (any_missing)
 		tq_move_queue_add_look(looks, TQ_EDGE_END, 0);
 }
 
-/* Begin a step without parents left, unless it was moved by hand. */
+/*
+ * Begin a step that no longer waits for a parent, unless it was moved by hand.
+ */
 static ChildResult
 begin_child(TqAdvance *a, int32 step_id, TqAdvanceBlocked *blocked,
 			TqAdvanceOutcome *outcome)
@@ -239,7 +241,8 @@ move_child(TqAdvance *a, const TqStep *step, TqQueue *queue, TqTask *task,
 }
 
 /*
- * The call waits for the child that is noted last, but locks keys before rows.
+ * The call waits for the child that is noted last, and locks its key before
+ * its row.
  */
 static ChildResult
 note_busy(TqAdvanceBlocked *blocked, int64 task_id, int32 step_id, bool by_key)

@@ -4,8 +4,8 @@
  *
  * This runs under the edge lock, before the edges of ended steps are deleted,
  * because the chosen steps must exist by then.  If a choice has to wait for a
- * transaction, nothing has been passed on yet, and all ends are processed
- * again after the wait.
+ * transaction, no edge has been deleted yet, and all ends are processed again
+ * after the wait.
  *
  * While the lock is held, the steps of the instance are read only once.
  * Whether a failure holds up choices is also determined only once, until a
@@ -105,8 +105,8 @@ is_choice(const TqAdvance *a, const TqMoved *end)
 }
 
 /*
- * Make the choices of all steps that have ended: an earlier call may have made
- * none or only some of the steps of a choice.
+ * Make the choices of all steps that have ended: earlier calls may not have
+ * made all steps of a choice.
  */
 static bool
 make_all_choices(TqAdvance *a, TqAdvanceChoices *choices, TqChildLooks *looks,
@@ -133,8 +133,8 @@ make_all_choices(TqAdvance *a, TqAdvanceChoices *choices, TqChildLooks *looks,
 }
 
 /*
- * If end is a choice, make its steps except those that exist.  When one call
- * makes several choices, each treats the later ones as not made yet.
+ * If end is a choice, make those of its steps that do not exist.  When a call
+ * makes several choices, each choice treats the later choices as not made yet.
  */
 static bool
 make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,

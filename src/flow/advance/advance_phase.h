@@ -31,10 +31,10 @@ typedef struct TqAdvance
 typedef struct TqAdvanceChoices
 {
 	TqPlanView *view;    /* valid while the lock is held; NULL: not read yet */
-	Bitmapset  *to_come; /* choices not made yet, by step index */
+	Bitmapset  *to_come; /* by step index: the choice has not been made yet */
 	bool        asked;   /* held_up is valid, until a failure may change it */
 	bool        held_up; /* a failure keeps choices from making steps */
-	bool        again;   /* make the choices from before a wait once more */
+	bool        again;   /* repeat the choices that were made before a wait */
 	List       *large;   /* decisions to warn about after the unlock */
 } TqAdvanceChoices;
 

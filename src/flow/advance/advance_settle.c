@@ -19,8 +19,8 @@ static void settle_other_instances(TqAdvance              *a,
 
 /*
  * Runs under the edge lock, after all other changes.  If a step has failed, is
- * any other step live?  The last one to end decides about the instance.
- * Returns false if that depends on the transaction *blocked_by.
+ * any other step live?  The last step to end decides about the instance.
+ * Returns false if the answer depends on the transaction *blocked_by.
  */
 bool
 tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,

@@ -3,9 +3,10 @@
  *		Waits for another transaction without the edge lock, and checks again.
  *
  * advance.c announces the wait (tq_edge_wait) before it releases the lock.
- * During the wait other transactions do not wait for this one, but leave the
- * children of the steps that it has ended to it.  When this transaction has
- * the lock again, it therefore first checks all of these children again.
+ * During the wait other transactions do not wait for this transaction: they
+ * leave to it the children of the steps that it has ended.  When this
+ * transaction has the lock again, it therefore first checks all of these
+ * children again.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -76,8 +77,8 @@ wait_for_row(TqAdvance *a, TqAdvanceBlocked *blocked, TqChildLooks *looks)
 }
 
 /*
- * Other transactions may have left to this one all that waits for a step that
- * it ended, in this call or an earlier one.
+ * Check again all children of steps that this transaction has ended, in this
+ * call or an earlier one, since other transactions may have left them to it.
  */
 void
 tq_advance_look_again(TqAdvance *a, const TqAdvanceBlocked *blocked,

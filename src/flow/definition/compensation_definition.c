@@ -55,9 +55,9 @@ tq_compensation_definition_read(TqDefinitionProblems *problems,
 }
 
 /*
- * Complete a compensation once its step has been read.  Unless it names
- * another queue it uses the queue of the step; it has the same tags, and its
- * workers get the same parents' results as those of the step.
+ * Complete a compensation once its step has been read.  If it names no queue,
+ * it uses the queue of the step.  It has the tags of the step, and its workers
+ * get the same results of parents as the workers of the step.
  */
 void
 tq_compensation_definition_finish(TqTemplate *template, int place,

@@ -45,7 +45,7 @@ static void tell_part(const Cycles *cycles, TqDefinitionProblems *problems,
 static int  parent_in_part(const Cycles *cycles, int place);
 
 /*
- * left: for each step, the number of its parents without a position in the
+ * left has, for each step, the number of its parents without a position in the
  * order.
  */
 void
@@ -200,8 +200,8 @@ tell_part(const Cycles *cycles, TqDefinitionProblems *problems, bool *seen,
 }
 
 /*
- * A parent other than the step itself; one exists, since the component has
- * several steps.
+ * Returns a parent other than the step itself.  Such a parent exists, since
+ * the component has several steps.
  */
 static int
 parent_in_part(const Cycles *cycles, int place)

@@ -535,7 +535,10 @@ finish_step(Reader *reader, int place)
 	if (step->strategy != TQ_STRATEGY_FAIL_FAST && step->type != TQ_STEP_BATCH)
 		tq_problem(problems, psprintf("%s.failure_strategy", path),
 				   "is allowed only for type batch");
-	/* without a choice no steps are made, and members have a strategy */
+	/*
+	 * The steps below a choice depend on its result, and members of a batch
+	 * have their own strategy.
+	 */
 	if (step->continues &&
 		(tq_step_chooses(step->type) || step->type == TQ_STEP_BATCH_WORKER))
 		tq_problem(problems, psprintf("%s.continue_on_failure", path),

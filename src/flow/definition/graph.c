@@ -294,8 +294,8 @@ find_regions(Graph *graph)
 }
 
 /*
- * The innermost of the parents' regions, if it is inside all the others;
- * otherwise the step must be deferred.
+ * Returns the innermost of the parents' regions.  If it is not inside all
+ * other regions of parents, the step must be deferred.
  */
 static int
 region_of(Graph *graph, int place)
@@ -323,9 +323,9 @@ region_of(Graph *graph, int place)
 }
 
 /*
- * The innermost region that contains all paths to the step.  If all parents
- * are in one region, the region around that, because the step runs whether or
- * not that region is entered.
+ * Returns the innermost region that contains all paths to the step.  If all
+ * parents are in the same region, this is the region around it, because the
+ * step runs whether or not the parents' region is entered.
  */
 static int
 region_of_deferred(Graph *graph, int place)
@@ -408,7 +408,8 @@ add_region(Graph *graph, int decision, int child)
 
 /*
  * For each decision and batch, find the deferred steps that must wait until
- * its outcome is known: those with a parent in a region that it decides about.
+ * its outcome is known.  Such a step has a parent in a region about which the
+ * decision or batch decides.
  */
 static void
 find_joins(Graph *graph)
@@ -453,8 +454,8 @@ find_joins(Graph *graph)
 }
 
 /*
- * Mark the steps that hold the instance open: those that choose steps, and
- * those that have no child sure to follow.
+ * Mark the steps that hold the instance open: steps that choose other steps,
+ * and steps of which no child is certain to exist.
  */
 static void
 find_ends(Graph *graph)

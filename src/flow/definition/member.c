@@ -44,7 +44,7 @@ tq_member_list_next(TqMembers *members, JsonbValue *value)
 	return true;
 }
 
-/* A name, key or the like; NULL if it is wrong. */
+/* Read a name, key or similar text.  Returns NULL if it is invalid. */
 char *
 tq_member_word(TqDefinitionProblems *problems, const char *path,
 			   const JsonbValue *value, int max)
@@ -66,7 +66,7 @@ tq_member_word(TqDefinitionProblems *problems, const char *path,
 	return word;
 }
 
-/* The name of a queue for tasks; NULL if it is wrong. */
+/* Read the name of a queue for tasks.  Returns NULL if it is invalid. */
 char *
 tq_member_queue(TqDefinitionProblems *problems, const char *path,
 				const JsonbValue *value)
@@ -79,7 +79,9 @@ tq_member_queue(TqDefinitionProblems *problems, const char *path,
 	return NULL;
 }
 
-/* One of several words; the first one if it is wrong. */
+/*
+ * Read one of several words.  Returns the first word if the value is invalid.
+ */
 int
 tq_member_choice(TqDefinitionProblems *problems, const char *path,
 				 const JsonbValue *value, const char *const *words, int count)
@@ -101,7 +103,7 @@ tq_member_choice(TqDefinitionProblems *problems, const char *path,
 	return 0;
 }
 
-/* An integer; 0 if it is wrong. */
+/* Read an integer.  Returns 0 if it is invalid. */
 int
 tq_member_integer(TqDefinitionProblems *problems, const char *path,
 				  const JsonbValue *value, int min, int max)
@@ -176,7 +178,10 @@ tq_member_tags(TqDefinitionProblems *problems, const char *path,
 	}
 }
 
-/* A jsonpath; NULL if it is wrong.  Adds the steps that it names to wanted. */
+/*
+ * Read a jsonpath.  Returns NULL if it is invalid.  Adds the steps that it
+ * names to wanted.
+ */
 JsonPath *
 tq_member_path(TqDefinitionProblems *problems, const char *path,
 			   const JsonbValue *value, List **wanted)
@@ -199,7 +204,7 @@ tq_member_path(TqDefinitionProblems *problems, const char *path,
 	return result;
 }
 
-/* A document in which each object {"$": path} must have a valid path. */
+/* Read a document in which each object {"$": path} must have a valid path. */
 Jsonb *
 tq_member_pattern(TqDefinitionProblems *problems, const char *path,
 				  JsonbValue *value, List **wanted)
@@ -222,8 +227,8 @@ tq_member_pattern(TqDefinitionProblems *problems, const char *path,
 }
 
 /*
- * Check the options of a step: together, since they are rarely wrong; if they
- * are, one by one.
+ * Check the options of a step.  They are checked together, since they are
+ * rarely invalid; if they are invalid, each is checked by itself.
  */
 void
 tq_member_check_options(TqDefinitionProblems *problems, const char *path,

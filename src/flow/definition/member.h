@@ -30,7 +30,8 @@ extern void tq_member_list_begin(TqMembers *members, JsonbContainer *object,
 extern bool tq_member_list_next(TqMembers *members, JsonbValue *value);
 
 /*
- * for a wrong value these return NULL, the first word, 0 or false, or omit it
+ * for an invalid value these functions return NULL, the first word, 0 or
+ * false, or omit the value
  */
 extern char *tq_member_word(TqDefinitionProblems *problems, const char *path,
 							const JsonbValue *value, int max);

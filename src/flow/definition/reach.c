@@ -4,8 +4,8 @@
  *
  * The results are arrays with an element for each step of the template,
  * allocated in the current memory context.  Each step and edge is visited
- * once.  Members of a batch share their step, so a step that comes after one
- * member comes after all.
+ * once.  All members of a batch have the same step in the template, so a step
+ * that comes after one member comes after all members.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,7 +16,7 @@
 static void reach(const TqTemplate *template, int place, bool above,
 				  bool *marked);
 
-/* All steps that come after a step, by index. */
+/* Returns all steps that come after a step, by index. */
 bool *
 tq_reach_below(const TqTemplate *template, int place)
 {
@@ -36,7 +36,7 @@ tq_reach_add_below(const TqTemplate *template, int place, bool *below)
 	reach(template, place, false, below);
 }
 
-/* All steps that come before a step, by index. */
+/* Returns all steps that come before a step, by index. */
 bool *
 tq_reach_above(const TqTemplate *template, int place)
 {

@@ -176,8 +176,8 @@ read_branch(HTAB *names, TqDefinitionProblems *problems, const char *path,
 }
 
 /*
- * Resolve the steps that paths name.  A name of no step is ignored: it has no
- * result.
+ * Resolve the steps that paths name.  A name that no step has is ignored: no
+ * result belongs to it.
  */
 void
 tq_step_reference_wants(HTAB *names, TqStep *step, int place,

@@ -203,8 +203,8 @@ is_defined(const Datum *args, bool *same)
 }
 
 /*
- * Draw a number.  None is used twice, because sessions cache definitions under
- * it.
+ * Draw a number.  A number is never used twice, because sessions cache
+ * definitions under it.
  */
 static int32
 draw_number(void)
@@ -243,7 +243,8 @@ taskq_validate_workflow(PG_FUNCTION_ARGS)
 }
 
 /*
- * The template's row remains while it has instances, which views still show.
+ * The row of a template remains while it has instances, since views still show
+ * them.
  */
 Datum
 taskq_undefine_workflow(PG_FUNCTION_ARGS)
@@ -269,9 +270,9 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 }
 
 /*
- * Lock several templates.  A call waits for a lock only while it holds no
- * other one, since calls that start nested instances lock templates in any
- * order.
+ * Lock several templates.  A call waits for the lock of a template only while
+ * it holds no lock of another template, since calls that start nested
+ * instances lock templates in any order.
  */
 static void
 lock_alone(const int32 *versions, int count)
@@ -350,8 +351,8 @@ read_versions(char *space, char *name, char *version, int *count)
 }
 
 /*
- * Find a version and lock it against being undefined.  If version is NULL,
- * find the latest one.  Returns NULL if there is none.
+ * Find a version, or the latest version if version is NULL, and lock it so
+ * that it cannot be undefined.  Returns NULL if it does not exist.
  */
 TqTemplate *
 tq_template_find(const char *space, const char *name, const char *version)
@@ -370,7 +371,10 @@ tq_template_find(const char *space, const char *name, const char *version)
 	return locked == 0 ? NULL : tq_template_get(locked);
 }
 
-/* The same without a lock, and so without waiting. */
+/*
+ * Find a version like tq_template_find, but without a lock, so that the call
+ * never waits.
+ */
 TqTemplate *
 tq_template_look(const char *space, const char *name, const char *version)
 {
@@ -379,7 +383,7 @@ tq_template_look(const char *space, const char *name, const char *version)
 	return template_id == 0 ? NULL : tq_template_get(template_id);
 }
 
-/* Returns 0 if there is none. */
+/* Returns 0 if the version does not exist. */
 static int32
 find_id(const char *space, const char *name, const char *version)
 {

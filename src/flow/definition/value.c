@@ -95,7 +95,7 @@ static bool  fill_value(JsonbValue *value, JsonbIteratorToken token,
 						JsonbValue **result, char **wrong);
 
 /*
- * Run work and return the message of the error that it raises; NULL if it
+ * Run work.  Returns the message of the error that it raises, or NULL if it
  * raises no error.
  */
 static char *
@@ -163,9 +163,9 @@ tq_value_time(const char *word, TimestampTz *time)
 }
 
 /*
- * The session's settings do not apply, since the value is read by the session
- * that ended the step before: a time without a zone is in UTC, and in dates
- * with slashes the year comes first.
+ * The session's settings do not apply, since the session that reads the value
+ * is the session that ended the previous step.  Therefore a time without a
+ * zone is in UTC, and in dates with slashes the year comes first.
  */
 static void
 read_time(void *arg)
@@ -196,7 +196,9 @@ set_for_now(const char *name, const char *value)
 							 GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* What is wrong with the options of a task; NULL if they are valid. */
+/*
+ * Returns what is wrong with the options of a task, or NULL if they are valid.
+ */
 char *
 tq_value_wrong_options(Jsonb *options)
 {
@@ -291,7 +293,7 @@ tq_value_names(JsonPath *path, List *names)
 	return names;
 }
 
-/* The paths in a pattern: those of its objects {"$": path}. */
+/* Returns the paths of all objects {"$": path} in a pattern. */
 List *
 tq_value_paths(Jsonb *document)
 {
@@ -390,9 +392,9 @@ apply(void *arg)
 }
 
 /*
- * Replace each {"$": path} of a pattern by what the path selects, or by null
- * if it selects nothing.  Returns NULL and sets *wrong, with the path, if a
- * path cannot be evaluated.
+ * Replace each {"$": path} of a pattern by the item that the path selects, or
+ * by null if it selects no item.  If a path cannot be evaluated, returns NULL
+ * and sets *wrong to a message with the path.
  */
 Jsonb *
 tq_value_fill(Jsonb *pattern, Jsonb *document, char **wrong)
@@ -436,7 +438,7 @@ fill_whole(void *arg)
 		filling->result = JsonbValueToJsonb(result);
 }
 
-/* The path of an object {"$": path}; NULL for any other value. */
+/* Returns the path of an object {"$": path}, or NULL for any other value. */
 static char *
 path_of(JsonbContainer *container)
 {
@@ -450,7 +452,10 @@ path_of(JsonbContainer *container)
 	return pnstrdup(value->val.string.val, value->val.string.len);
 }
 
-/* The first item that a path selects; *found is NULL if it selects nothing. */
+/*
+ * Sets *found to the first item that a path selects, or to NULL if it selects
+ * no item.
+ */
 static bool
 select_first(const char *word, Jsonb *document, Jsonb **found, char **wrong)
 {
@@ -527,7 +532,10 @@ fill_value(JsonbValue *value, JsonbIteratorToken token, Jsonb *document,
 	return true;
 }
 
-/* The canonical form of a document: equal documents have the same. */
+/*
+ * Returns the canonical form of a document.  Equal documents have the same
+ * canonical form.
+ */
 Jsonb *
 tq_value_canonical(Jsonb *document)
 {

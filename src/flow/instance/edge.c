@@ -10,20 +10,21 @@
  * deleted only when its parent ends.
  *
  * The transaction that ends the parent checks, under a lock of the instance
- * that it holds only briefly, which edges to each child are left.  If there is
- * one, the transaction that deletes it will check later, and this one has
- * nothing to do.  If the only edges left have been deleted by open
- * transactions, those transactions saw the edge of this one; so exactly one
- * transaction has to wait for them, and then checks again.  Transactions that
- * end siblings do not wait while another parent is open.
+ * that it holds only briefly, which edges to each child are left.  If an edge
+ * to a child is left, the transaction that deletes it will check later, and
+ * the first transaction has finished with the child.  If the only edges left
+ * have been deleted by open transactions, those transactions saw the edge that
+ * the first transaction deleted; so exactly one transaction has to wait for
+ * them, and then checks again.  Transactions that end siblings do not wait
+ * while another parent is open.
  *
  * A transaction that has to wait announces the wait (edge_wait.c), and
  * afterwards checks again all children whose edges it has deleted
- * (tq_edge_mine).  In the meantime other transactions do not wait for it, but
- * leave these children to it.  A transaction waits only for one that has
- * advanced the instance.  That transaction may advance it once more, if a step
- * that it began has ended immediately; it then leaves the children to those
- * that wait for it.
+ * (tq_edge_mine).  In the meantime other transactions do not wait for this
+ * transaction, but leave these children to it.  A transaction waits only for a
+ * transaction that has advanced the instance.  The latter may advance the
+ * instance once more, if a step that it began has ended immediately; it then
+ * leaves the children to the transactions that wait for it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -184,9 +185,9 @@ find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
  * one parent, which has ended, and alternates between both directions.
  * Deleted edges leave their index entries behind while there is an old
  * snapshot, but the next edge that is left is never farther away than the
- * shorter run of such entries.  So whatever the number of parents that end one
- * after the other, and in whatever order, each scan finds an edge that is left
- * after a few steps.
+ * shorter run of such entries.  So each scan finds a remaining edge after a
+ * few entries, whatever the number of parents that have ended, and in whatever
+ * order they have ended.
  */
 TqLeft
 tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
@@ -225,9 +226,9 @@ tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 }
 
 /*
- * Check at most stretch index entries. *more: there may be others.  An edge
- * that another transaction is adding counts as left: it is added at the end of
- * a step, which will end again if that is rolled back.
+ * Check at most stretch index entries.  Sets *more if there may be further
+ * entries.  An edge that another transaction is adding counts as left: it is
+ * added at the end of a step, which will end again if that is rolled back.
  */
 static TqLeft
 look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,

@@ -4,8 +4,8 @@
  *
  * A transaction that has deleted edges of an instance, and has to wait for
  * another one, holds a lock while it waits.  Other transactions that see the
- * lock do not wait for this one: they leave to it what depends on the deleted
- * edges, and commit.
+ * lock do not wait for this transaction: they leave the children of the
+ * deleted edges to it, and commit.
  *
  * The edges may have been deleted before the savepoint in which the
  * transaction waits.  If that savepoint is rolled back, during the wait or
@@ -73,7 +73,7 @@ tq_edge_wait_ended(int64 workflow_id)
 }
 
 /*
- * Outside of savepoints, what the transaction does can no longer be rolled
+ * Outside of savepoints, the work of the transaction can no longer be rolled
  * back separately.
  */
 void
@@ -123,7 +123,7 @@ tq_edge_wait_is_left(int64 workflow_id)
 	return false;
 }
 
-/* The highest id of these instances; 0: the list is empty. */
+/* Returns the highest id of these instances, or 0 if the list is empty. */
 int64
 tq_edge_wait_last_left(void)
 {
@@ -135,8 +135,8 @@ tq_edge_wait_last_left(void)
 }
 
 /*
- * A lock on the index of edges announces a wait; one on the table is the edge
- * lock.
+ * A lock on the index of edges announces a wait; a lock on the table is the
+ * edge lock.
  */
 static void
 set_tag(LOCKTAG *tag, int64 workflow_id)

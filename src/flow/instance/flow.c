@@ -43,8 +43,8 @@ static TqStmt stmt_keep = {
 	{INT8OID}};
 
 /*
- * If an identity is kept for a while after the end, the next start that needs
- * it releases it.
+ * If the instance keeps its identity for some time after its end, the next
+ * start with this identity releases it.
  */
 static TqStmt stmt_end = {
 	"UPDATE taskq.workflow SET state = $2::smallint, result = $3,"
@@ -110,7 +110,8 @@ static TqStmt stmt_newest = {
 	.generic = true};
 
 /*
- * The step that a task belongs to; NULL if there is no such instance or step.
+ * Returns the step to which a task belongs, or NULL if there is no such
+ * instance or step.
  */
 const TqStep *
 tq_flow_step_of(const TqTask *task, TqFlow *flow)
@@ -122,7 +123,7 @@ tq_flow_step_of(const TqTask *task, TqFlow *flow)
 }
 
 /*
- * Read the current row.  Returns false if there is none, or it is being
+ * Read the current row.  Returns false if it does not exist, or is being
  * removed (expire.c).
  */
 bool
@@ -132,8 +133,9 @@ tq_flow_read(int64 workflow_id, TqFlow *flow)
 }
 
 /*
- * Read the row as the active snapshot sees it, and later what belongs to it.
- * Callers that report an instance need its state at one moment.
+ * Read the row as the active snapshot sees it.  Later reads of the instance
+ * use the same snapshot, since callers that report an instance need its state
+ * at one moment.
  */
 bool
 tq_flow_see(int64 workflow_id, TqFlow *flow)
@@ -280,7 +282,10 @@ revive(void *arg)
 					1;
 }
 
-/* Retention is that of the template, or else that of finished tasks. */
+/*
+ * The template defines the retention; if it does not, the retention of
+ * finished tasks applies.
+ */
 static TimestampTz
 expires_at(const TqTemplate *template, TimestampTz now)
 {
@@ -368,7 +373,10 @@ look(const TqFlow *flow, TqStmt *stmt, const Datum *args, long limit)
 						   : tq_spi_look(stmt, args, NULL, limit);
 }
 
-/* Raise TQ002, with the same text if the caller must not see the instance. */
+/*
+ * Raise TQ002.  The text is the same whether the instance does not exist or
+ * the caller must not see it.
+ */
 void
 tq_flow_missing(int64 workflow_id)
 {
@@ -433,8 +441,8 @@ tq_flow_require_sight(const TqFlow *flow)
 
 /*
  * Require a right on all queues of the steps, or on one of them.  Raises TQ002
- * if current_user has no right on any of these queues, and 42501 if it has
- * only others.
+ * if current_user has no right at all on any of these queues, and 42501 if it
+ * has only other rights.
  */
 void
 tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
@@ -457,8 +465,8 @@ tq_flow_require(const TqFlow *flow, TqRight right, bool on_all)
 }
 
 /*
- * Rights of current_user on a step's queue; if that does not exist, the rights
- * that it has on every queue.
+ * Returns the rights of current_user on a step's queue, or, if the queue does
+ * not exist, the rights that it has on every queue.
  */
 int
 tq_flow_rights(const TqStep *step)
@@ -485,8 +493,8 @@ add_rights(const TqStep *step, int *any, int *all)
 }
 
 /*
- * Rights of current_user on any of the queues of the steps and compensations,
- * and on all of them.
+ * Find the rights that current_user has on at least one of the queues of the
+ * steps and compensations, and the rights that it has on all of these queues.
  */
 static void
 rights_of(const TqTemplate *template, int *any, int *all)

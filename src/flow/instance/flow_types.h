@@ -27,7 +27,7 @@ typedef struct TqFlowStart
 typedef struct TqFlowEnd
 {
 	TimestampTz finished_at; /* 0: not yet */
-	TqReason    reason;      /* in addition to its steps' reasons */
+	TqReason    reason;      /* in addition to the reasons of its steps */
 	bool        ended;       /* by this call */
 	Jsonb      *result;      /* as written by this call; NULL: no result */
 } TqFlowEnd;

@@ -1,11 +1,13 @@
 /*
  * identity.c
- *		The identity of an instance: what must not exist twice.
+ *		The identity of an instance: no two live instances have the same
+ *		identity.
  *
- * The template defines the identity as nothing, the input or a key, and any
- * start may give a key.  A unique index covers all versions of the template.
- * An instance gives up its identity when it ends, or some time later.  A
- * failed instance that becomes live again takes it back.
+ * The template says whether the identity is the input, a key, or not used; a
+ * start that gives a key always uses the key.  A unique index covers all
+ * versions of the template.  An instance gives up its identity when it ends,
+ * or some time later.  A failed instance that becomes live again takes it
+ * back.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -43,7 +45,7 @@ static TqStmt stmt_holder = {
 	" WHERE w.identity = sha256(convert_to($1::text, 'UTF8'))",
 	{JSONBOID}};
 
-/* Unless it is live again. */
+/* has no effect if the instance is live again */
 static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 							  " WHERE workflow_id = $1"
 							  "   AND state NOT IN " TQ_SQL_FLOW_NOT_ENDED,
@@ -52,7 +54,10 @@ static TqStmt stmt_give_up = {"UPDATE taskq.workflow SET identity = NULL"
 static char *key_of(int64 workflow_id);
 static Datum as_stored(Jsonb *identity);
 
-/* The identity of an instance; NULL if it may exist any number of times. */
+/*
+ * Returns the identity of an instance, or NULL if any number of such instances
+ * may exist.
+ */
 Jsonb *
 tq_identity(const TqFlow *flow, const char *key)
 {
@@ -95,8 +100,8 @@ tq_identity(const TqFlow *flow, const char *key)
 }
 
 /*
- * The identity that the instance has or had; NULL: has no identity.  No two
- * live instances have the same.
+ * Returns the identity that the instance has or had, or NULL if it has no
+ * identity.
  */
 Jsonb *
 tq_identity_of(const TqFlow *flow)
@@ -104,7 +109,7 @@ tq_identity_of(const TqFlow *flow)
 	return tq_identity(flow, key_of(flow->workflow_id));
 }
 
-/* The key given at the start; NULL: not given. */
+/* Returns the key given at the start, or NULL if no key was given. */
 static char *
 key_of(int64 workflow_id)
 {
@@ -120,9 +125,9 @@ key_of(int64 workflow_id)
 }
 
 /*
- * The instance other than but that has the identity; 0: there is none.  An
- * ended instance keeps it for the time that its template says; after that this
- * call releases it.
+ * Returns the instance that has the identity, except the instance but; 0 if
+ * there is no such instance.  An ended instance keeps its identity for the
+ * time that its template says; after that this call releases it.
  */
 int64
 tq_identity_holder(Jsonb *identity, int64 but)
@@ -189,7 +194,7 @@ tq_identity_is_busy(Jsonb *identity)
 	return busy;
 }
 
-/* The value of its column: sha256 of its text in UTF-8. */
+/* Returns the value of the column identity: sha256 of the text in UTF-8. */
 static Datum
 as_stored(Jsonb *identity)
 {

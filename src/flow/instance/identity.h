@@ -1,6 +1,7 @@
 /*
  * identity.h
- *		The identity of an instance: what must not exist twice.
+ *		The identity of an instance: no two live instances have the same
+ *		identity.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -87,14 +87,16 @@ static void push_word(JsonbParseState **state, JsonbIteratorToken token,
 static void push_document(JsonbParseState **state, JsonbIteratorToken token,
 						  Jsonb *document);
 
-/* The result of one step; NULL: it has no result or has not ended. */
+/*
+ * Returns the result of a step, or NULL if it has no result or has not ended.
+ */
 Jsonb *
 tq_results_of_step(int64 task_id)
 {
 	return of_step(task_id, false);
 }
 
-/* The same, as the active snapshot sees it. */
+/* Like tq_results_of_step, but as the active snapshot sees it. */
 Jsonb *
 tq_results_seen(int64 task_id)
 {
@@ -151,8 +153,8 @@ tq_results_of(int64             workflow_id, const TqTemplate *template,
 
 /*
  * The results returned with a claim: those of the step's parents.  A batch
- * member has its own part as payload, and does not get the parts of the
- * others.
+ * member has its own part as payload, and does not get the parts of other
+ * members.
  */
 Jsonb *
 tq_results_told(int64         workflow_id, const TqTemplate *template,
@@ -162,7 +164,7 @@ tq_results_told(int64         workflow_id, const TqTemplate *template,
 					 step->type != TQ_STEP_BATCH_WORKER, max);
 }
 
-/* If parts is false, results of batches are without their list of parts. */
+/* If parts is false, the list of parts is omitted from results of batches. */
 static Jsonb *
 object_of(int64             workflow_id, const TqTemplate *template,
 		  const TqStepList *steps, bool parts, Size max)
@@ -229,10 +231,10 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 }
 
 /*
- * Sees what is committed now, and what this call did.  Each step is read
- * through the index by its step id.  A planner that expects an instance to
- * have few steps would otherwise read all of them each time a condition is
- * evaluated.
+ * Sees the currently committed rows and the changes of this call.  Each step
+ * is read through the index by its step id; otherwise the planner, which
+ * expects an instance to have few steps, would read all steps each time a
+ * condition is evaluated.
  */
 static void
 add_ended(JsonbParseState **state, int64    workflow_id,

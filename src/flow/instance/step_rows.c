@@ -61,8 +61,8 @@ tq_step_rows_find(TqStepRows *rows, int32 step_id, TqTask *task)
 }
 
 /*
- * Is there a row of a step that the snapshot does not see? *other is the
- * transaction that is creating it, if that is still open.
+ * Is there a row of a step that the snapshot does not see?  Sets *other to the
+ * transaction that is creating the row, if it is still open.
  */
 bool
 tq_step_rows_is_made(TqStepRows *rows, int32 step_id, TransactionId *other)

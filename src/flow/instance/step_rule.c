@@ -59,8 +59,9 @@ tq_step_rule_is_passed(const TqTemplate *template, int32 step_id,
 }
 
 /*
- * claimed: by a worker, at any time; waited: for something other than a
- * worker, at any time.  A decision made by the engine itself never begins.
+ * claimed says whether a worker has ever claimed the step, waited whether the
+ * step has ever waited for something other than a worker.  A decision made by
+ * the engine itself never begins.
  */
 bool
 tq_step_rule_has_begun(const TqStep *step, TqState state, TqReason reason,

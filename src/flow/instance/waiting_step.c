@@ -38,8 +38,9 @@ tq_waiting_step_is(const TqTask *task)
 }
 
 /*
- * The timeout of a step that has been waiting since the given time, or the
- * time at which it tries again to start its instance; 0: never.
+ * Returns the time of the timeout of a step that has been waiting since the
+ * given time, or the time at which it tries again to start its instance; 0 if
+ * there is neither.
  */
 TimestampTz
 tq_waiting_step_until(int64 task_id, TimestampTz since)

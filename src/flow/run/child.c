@@ -4,14 +4,13 @@
  *
  * A step of type workflow is suspended while the instance that was started for
  * it, its child, is live (child_start.c).  If it has had several children,
- * only the newest counts.  The end of the child ends the step, and a child
- * that is revived makes the step wait again, in the same transaction.  A step
- * that is cancelled cancels its child, and with it the child's steps and their
- * children.
+ * only the newest counts.  The transaction that ends the child also ends the
+ * step, and a transaction that revives the child makes the step wait again.  A
+ * step that is cancelled cancels its child, and with it the child's steps and
+ * their children.
  *
- * A call that ends both ends the child first and the step of the outer
- * instance afterwards, even if it cancels the step, so that two calls do not
- * wait for each other.
+ * A call that ends both the child and the step ends the child first, even if
+ * it cancels the step, so that two calls do not wait for each other.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -42,8 +41,8 @@ static void decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 					   TqMove *move);
 
 /*
- * One scan, sorted here.  A plan that fetches one row after the other uses the
- * wrong index while the table has no statistics.
+ * One scan, whose result is sorted here.  A plan that fetches the rows in
+ * order would use the wrong index while the table has no statistics.
  */
 static TqStmt stmt_steps = {"SELECT task_id FROM taskq.task"
 							" WHERE workflow_id = $1 AND step_id >= 0",
@@ -172,9 +171,9 @@ decide_end(const TqFlow *child, const TqQueue *queue, TqTask *task,
 
 /*
  * Cancel an instance that the caller has locked.  On return flow->state is its
- * new state; if its last step ended during a wait for that, another
- * transaction may have ended it.  Returns true if one of its tasks is running
- * and was asked to stop.
+ * new state: if its last step ended while this call waited, another
+ * transaction may have ended the instance.  Returns true if one of its tasks
+ * is running and was asked to stop.
  */
 bool
 tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
@@ -209,7 +208,7 @@ tq_child_cancel_instance(TqCall *call, TqFlow *flow, char *message)
 	return requested;
 }
 
-/* Task ids greater than after, sorted. */
+/* Returns the sorted task ids that are greater than after. */
 static int64 *
 find_steps(int64 workflow_id, int64 after, int *count)
 {
@@ -230,8 +229,8 @@ find_steps(int64 workflow_id, int64 after, int *count)
 }
 
 /*
- * Returns true if the task, or one of its child, is running and was asked to
- * stop.
+ * Returns true if the task, or a task of its child instance, is running and
+ * was asked to stop.
  */
 static bool
 cancel_step(TqCall *call, int64 task_id, char *message)

@@ -3,9 +3,9 @@
  *		Starts an instance for a step of another one.
  *
  * The child takes priority, role, correlation id and headers from the outer
- * instance; the role that started that one needs the rights on the child's
- * queues.  Errors (no such workflow, invalid input, nesting too deep) make the
- * step dead, since there is no caller to report them to.
+ * instance; the role that started the outer instance needs the rights on the
+ * child's queues.  Errors (no such workflow, invalid input, nesting too deep)
+ * make the step dead, since there is no caller to report them to.
  *
  * The step's transaction holds locks of the outer instance.  It therefore does
  * not wait for a transaction that takes or gives up the same identity, or
@@ -64,7 +64,7 @@ static void  reject_step(TqCall *call, int64 task_id, const char *wrong);
 
 /*
  * A step begins to wait in this call.  If it already has a child that is live
- * or completed, that one is kept; if the child has failed, a new one is
+ * or completed, the child is kept; if the child has failed, a new child is
  * started.
  */
 void
@@ -280,7 +280,7 @@ reject_step(TqCall *call, int64 task_id, const char *wrong)
 	if (!tq_row_find(call, task_id, &task) ||
 		(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 		return;
-	/* the step never had anything to wait for */
+	/* the step has no instance to wait for */
 	if (!tq_flow_find_child(task_id, &child))
 		task.f.flags &= ~TQ_FLAG_WAITED;
 	tq_step_fill_reject(&task, &move, wrong);

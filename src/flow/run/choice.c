@@ -52,11 +52,11 @@ static JsonbValue *member(Jsonb *result, const char *name);
 static void        note(TqStepList *list, bool *noted, int place);
 
 /*
- * Read what a result chooses.  Returns NULL, or what is wrong with it.  If
- * there is no result (the step was filtered or resolved by hand), nothing is
- * chosen.  The settings that limit a choice apply only to new ones
- * (tq_choice_exceeds): a choice that was accepted remains valid if they are
- * lowered.
+ * Read the steps that a result chooses.  Returns NULL, or a description of
+ * what is wrong with the result.  Without a result (the step was filtered or
+ * resolved by hand), no step is chosen.  The settings that limit a choice
+ * apply only to new choices (tq_choice_exceeds): a choice that was accepted
+ * remains valid if the settings are lowered.
  */
 char *
 tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
@@ -70,7 +70,10 @@ tq_choice_read(const TqTemplate *template, int place, Jsonb *result,
 			   : read_batches(result, choice);
 }
 
-/* Does a choice exceed the limits?  Returns NULL, or what is wrong with it. */
+/*
+ * Returns NULL if a choice is within the limits, otherwise a description of
+ * what is wrong with it.
+ */
 char *
 tq_choice_exceeds(const TqStep *step, const TqChoice *choice)
 {

@@ -5,11 +5,11 @@
  * When an instance with on_failure compensate has failed and no step of it is
  * live, it does not end yet.  Its row gets the list of all finished steps that
  * can be compensated, the last one to finish first, and its state becomes
- * compensating.  The first compensation is made in that transaction, each
- * other one in the transaction that ends the previous one, and the end of the
- * last one ends the instance.  So only one compensation is live at any time,
- * and nothing else in the instance can change: its end needs no lock but that
- * of the task.
+ * compensating.  The same transaction makes the first compensation.  The
+ * transaction that ends a compensation makes the next one, and the transaction
+ * that ends the last compensation ends the instance.  So only one compensation
+ * is live at any time, and no other task of the instance can change: the end
+ * of a compensation needs only the lock of its task.
  *
  * From then on the steps do not change: none of them can be retried or
  * resolved, and no repair runs concurrently with an end (instance_lock.c), so
@@ -229,8 +229,8 @@ tq_compensation_follow(TqCall *call, TqFlow *flow, List *moves)
 	if (list_length(others) == list_length(moves))
 		return moves;
 	/*
-	 * if a step of an outer instance has failed, it remains failed, since this
-	 * instance cannot complete
+	 * the step of the outer instance that waits for this one has failed, and
+	 * remains failed, since this instance cannot complete
 	 */
 	if (flow->end.ended)
 		tq_child_ended(call, flow);
@@ -308,8 +308,8 @@ tq_compensation_check(const TqFlow *flow, const TqTask *task,
 }
 
 /*
- * May a finished step or compensation be moved?  A step may while the instance
- * is live; a compensation may if it has ended the instance.
+ * May a finished step or compensation be moved?  A step may be moved while the
+ * instance is live, a compensation if its failure has ended the instance.
  */
 bool
 tq_compensation_allows(const TqFlow *flow, int32 step_id, TqState from)

@@ -2,20 +2,20 @@
  * expire.c
  *		Removes instances whose retention has expired.
  *
- * This removes all that belongs to an instance: steps, both ended ones and
- * those that wait for a failed one, compensations, edges, timers, signals, and
- * at last its row.  Because that may take many transactions, the instance is
- * first marked by an expires_at of -infinity.  From then on other calls do not
- * see it (tq_flow_read), and its steps do not change.  A call that changes a
- * step of an ended instance locks the instance's row (tq_flow_keep), so that
- * the instance is not marked in the meantime; calls that come after the mark
- * wait for it.
+ * Everything that belongs to an instance is removed: its steps, including
+ * those that still wait for a failed step, its compensations, edges, timers
+ * and signals, and at last its row.  Because that may take many transactions,
+ * the instance is first marked by an expires_at of -infinity.  From then on
+ * other calls do not see it (tq_flow_read), and its steps do not change.  A
+ * call that changes a step of an ended instance locks the instance's row
+ * (tq_flow_keep), so that the instance is not marked in the meantime; calls
+ * that come after the mark wait for it.
  *
  * An instance is not marked while one of its steps is live, for example
  * because it was running when the instance was cancelled, or is dead and holds
  * its key.
  *
- * The duty never waits: it leaves locked rows to its next run.
+ * The duty never waits: it skips locked rows until its next run.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -126,8 +126,8 @@ tq_expire_run(int limit)
 	int64  removed;
 
 	/*
-	 * the lock orders this before or after a change of key_policy that makes
-	 * dead tasks hold their keys
+	 * the lock excludes a concurrent change of key_policy that makes dead
+	 * tasks hold their keys
 	 */
 	if (!ConditionalLockRelationOid(tq_catalog()->queue_change,
 									RowExclusiveLock))

@@ -1,14 +1,14 @@
 /*
  * failure_policy.c
- *		What a failure holds up.
+ *		Which steps a failure holds up.
  *
  * Under on_failure stop or compensate no step begins after a failure: steps
  * that have not begun are cancelled (instance_end.c), and choices make no
  * steps.  The members of a batch that ends with the first dead member are
- * cancelled as well.  When no failure is left, all of these steps come back.
+ * cancelled as well.  When no failure is left, all of these steps wait again.
  *
  * In such instances failures, choices and repairs run one after the other
- * (instance_lock.c): each sees what the earlier ones have done.
+ * (instance_lock.c), so that each sees the changes of the earlier ones.
  *
  * The first failure adds an edge (TQ_EDGE_CANCELLED), which records that it
  * has cancelled the steps that had not begun, so that later failures need not
@@ -56,7 +56,7 @@ static bool  repairs(const TqMoved *move);
 static bool *failed_places(const TqFlow *flow, bool *any);
 static bool  bring_back(TqCall *call, int64 task_id);
 
-/* Also true for a dead member of a batch that succeeds without it. */
+/* This includes a dead member of a batch that succeeds without it. */
 bool
 tq_failure_policy_counts_as_finished(const TqFlow *flow, const TqMoved *end)
 {
@@ -88,8 +88,8 @@ repairs(const TqMoved *move)
 }
 
 /*
- * Can one of these moves bring back steps that a failure has cancelled?  If
- * not, the steps of the instance are not read.
+ * Can one of these moves make steps wait again that a failure has cancelled?
+ * If not, the steps of the instance are not read.
  */
 bool
 tq_failure_policy_may_bring_back(const TqFlow *flow, const List *moves)
@@ -161,7 +161,7 @@ tq_failure_policy_forget_cancelled(const TqFlow *flow, TqEdges *edges,
 	}
 }
 
-/* Is a step dead, or cancelled by a call, so that it holds others up? */
+/* Is a step dead, or cancelled by a call, so that it holds up other steps? */
 bool
 tq_failure_policy_has_failed(const TqFlow *flow)
 {
@@ -172,8 +172,9 @@ tq_failure_policy_has_failed(const TqFlow *flow)
 }
 
 /*
- * For each step, by index: is one of its tasks dead? *any: has a step failed?
- * A dead step that passes on does not count, since it holds nothing up.
+ * For each step, by index: is one of its tasks dead?  Sets *any if a step has
+ * failed.  A dead step that continues does not count, since it does not hold
+ * up other steps.
  */
 static bool *
 failed_places(const TqFlow *flow, bool *any)
@@ -204,8 +205,8 @@ failed_places(const TqFlow *flow, bool *any)
 
 /*
  * After a repair, steps that were cancelled because of a failure wait again:
- * the members of a batch when none of them is dead, all steps when no failure
- * is left.  Sets *steps to their ids and returns their number.
+ * the members of a batch when none of them is dead, or all steps when no
+ * failure is left.  Sets *steps to their ids and returns their number.
  */
 int
 tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)

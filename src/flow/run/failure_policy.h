@@ -1,6 +1,6 @@
 /*
  * failure_policy.h
- *		What a failure holds up.
+ *		Which steps a failure holds up.
  *
  * Copyright (c) 2026, the taskq developers
  */

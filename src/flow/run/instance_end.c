@@ -4,15 +4,16 @@
  *
  * The state of a live instance is computed from its steps whenever it is read,
  * and only in tq_tally_state; claims and ends of steps do not write the row of
- * the instance.  Only the end of the instance does: when no step holds it
- * open, or when one has failed and no other is live.
+ * the instance.  Only the end of the instance writes it: when no step holds
+ * the instance open, or when a step has failed and no other step is live.
  *
- * In the second case the last live step decides.  The transaction that ends it
- * checks all other live steps, under the edge lock of the instance, using
- * their current row versions: a step that is live will do the same check when
- * it ends.  If another transaction is ending a step, the edges show whether
- * that transaction has made its check already.  If it has, it has seen this
- * step live, and this transaction waits for it.
+ * In the second case the last live step decides.  The transaction that ends a
+ * step checks all other steps, under the edge lock of the instance, using
+ * their current row versions.  If one of them is live, the transaction that
+ * ends that step will make the same check.  If another transaction is ending a
+ * step, the edges show whether that transaction has made its check already.
+ * If it has, it has seen the step of this transaction live, and this
+ * transaction waits for it.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -76,11 +77,11 @@ static int64 *not_begun(TqCall *call, const TqFlow *flow, int place,
 static bool   has_not_begun(const TqTask *task, int place);
 
 /*
- * No edge holds the instance open.  Most often all of its steps have finished
- * then.  However, a step that was resolved before its parents had ended has
- * passed nothing on for them.  In that case the last of the parents makes the
- * check, and must wait (TQ_GOING_UNKNOWN) for those that have made it but have
- * not committed.
+ * No edge holds the instance open.  In most cases all of its steps have
+ * finished.  However, if a step was resolved before its parents had ended, its
+ * parents may still be live.  In that case the last of the parents makes the
+ * check, and must wait (TQ_GOING_UNKNOWN) for transactions of other parents
+ * that have made the check but have not committed.
  */
 TqGoing
 tq_instance_end_try(TqCall *call, TqFlow *flow, TqEdges *edges,
@@ -117,8 +118,9 @@ tq_instance_end_if_done(TqFlow *flow)
 }
 
 /*
- * The result of the last step.  If there are several last steps, an object
- * with a member for each, or NULL if that would be too large.
+ * Returns the result of the last step.  If there are several last steps,
+ * returns an object with a member for each, or NULL if the object would be too
+ * large.
  */
 static Jsonb *
 result_of(TqFlow *flow, const TqStepRow *made, int count)
@@ -167,9 +169,9 @@ tq_instance_end_has_failed(const TqFlow *flow, TqEdges *edges, int32 near)
 /*
  * Steps have failed in this call: cancel the steps that have not begun, or the
  * members of these batches, which end with the first dead member. batches has
- * the step indexes of the members. once: failures in later calls need not
- * search for more.  They must if a child instance is still to be started in
- * this call, because its step has not begun if that fails.
+ * the step indexes of the members. once says that failures in later calls need
+ * not search for further steps.  It is false if a child instance is still to
+ * be started in this call: if that fails, its step has not begun.
  */
 void
 tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow, TqEdges *edges,
@@ -187,8 +189,8 @@ tq_instance_end_cancel_waiting(TqCall *call, TqFlow *flow, TqEdges *edges,
 }
 
 /*
- * Cancel, unless that was done and no steps that have not begun were added
- * since.
+ * Cancel the steps, unless an earlier failure has cancelled them and no step
+ * has been added since.
  */
 static void
 cancel_once(TqCall *call, TqFlow *flow, TqEdges *edges, int place, bool once)
@@ -216,9 +218,9 @@ tq_instance_end_is_live(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 }
 
 /*
- * Check the current row versions. all: includes every step that has not
- * finished.  A step that was moved, by a transaction that committed during the
- * scan, may have been missed; then scan again.
+ * Check the current row versions.  If all is true, every step that has not
+ * finished counts.  The scan may miss a step that was moved by a transaction
+ * which committed during the scan; in that case it is repeated.
  */
 static TqGoing
 look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near, bool all,
@@ -370,7 +372,7 @@ is_past(HeapTupleHeader version)
 		   !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(version));
 }
 
-/* Is the step live? all: has it not finished? */
+/* Is the step live? If all is true: has it not finished? */
 static bool
 is_live(const TqFlow *flow, const TqTask *task, bool all)
 {
@@ -383,10 +385,11 @@ is_live(const TqFlow *flow, const TqTask *task, bool all)
 
 /*
  * Check a row that is live.  If another transaction (writer) is about to
- * change or delete it, the step counts as live unless that transaction has
- * already made its check and is not waiting: it will check again, and may wait
- * for this one.  If the writer has ended since the row was read, the state is
- * unknown, since both the row and the edges have changed.
+ * change or delete it, the step counts as live, since the writer will make its
+ * own check, and may wait for this transaction.  The exception is a writer
+ * that has already made its check and is not waiting.  If the writer has ended
+ * since the row was read, the state is unknown, since both the row and the
+ * edges have changed.
  */
 static TqGoing
 check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
@@ -415,7 +418,10 @@ check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 	return TQ_GOING_UNKNOWN;
 }
 
-/* Has the step a live child?  If so it has begun, or begins in this call. */
+/*
+ * Does the step have a live child instance?  If so, it has begun, or begins in
+ * this call.
+ */
 static bool
 has_child(const TqFlow *flow, const TqTask *task)
 {
@@ -427,8 +433,8 @@ has_child(const TqFlow *flow, const TqTask *task)
 }
 
 /*
- * Cancel the steps that have not begun: all of them, or the members of one
- * batch.
+ * Cancel the steps of the instance, or the members of one batch, that have not
+ * begun.
  */
 static void
 cancel_waiting(TqCall *call, TqFlow *flow, int place)

@@ -3,28 +3,28 @@
  *		Instance locks: which calls may change an instance concurrently.
  *
  * Each call that moves steps of an instance locks the instance before it locks
- * a key or a row for that, and holds the lock until the end of the
+ * a key or a row of the step, and holds the lock until the end of the
  * transaction.  Calls that end steps take the lock in share mode.  Calls whose
- * work must not be seen halfway take it exclusively: repairs, cancels and
- * signals and, if a failure holds up other steps (tq_step_rule_stops),
- * failures and choices.  So if one of two calls needs an exclusive lock, one
- * of them still holds nothing that the other could wait for; and the edges,
- * rows and signals that a call reads when it ends a step are changed only by
- * other calls that end steps.
+ * changes other calls must see as a whole take it exclusively: repairs,
+ * cancels and signals and, if a failure holds up other steps
+ * (tq_step_rule_stops), failures and choices.  So if one of two calls needs an
+ * exclusive lock, one of the calls does not yet hold any lock for which the
+ * other could wait; and the edges, rows and signals that a call reads when it
+ * ends a step are changed only by other calls that end steps.
  *
- * The end of an instance ends a step of the outer instance, so that one is
- * locked as well.  A call takes all of its locks in the order of the
- * instances' ids, which puts outer instances first.
+ * The end of an instance ends a step of the outer instance, so the outer
+ * instance is locked as well.  A call takes all of its locks in the order of
+ * the instances' ids, which puts outer instances first.
  *
- * After a wait a call checks again what it needs, because it may need an
- * exclusive lock now.  If two calls asked for a stronger lock than they hold,
- * they would wait for each other; so a call first releases the locks that it
- * has taken, and takes all of them again.
+ * After a wait a call determines again which locks it needs, because it may
+ * need an exclusive lock now.  If two calls asked for a stronger lock than
+ * they hold, they would wait for each other; so a call first releases the
+ * locks that it has taken, and takes all of them again.
  *
  * The lock table has a fixed size.  A transaction that ends steps of very many
- * instances takes one lock in share mode, that of all instances, in place of
- * further locks.  A call that locks an instance exclusively first locks all
- * instances, to exclude such transactions.
+ * instances takes, in place of further locks, a single lock in share mode that
+ * stands for all instances.  A call that locks an instance exclusively first
+ * locks all instances, to exclude such transactions.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -56,7 +56,7 @@
 #include "store/row.h"
 #include "store/snapshot.h"
 
-/* Maximal number of instance locks that a transaction takes in share mode. */
+/* Maximum number of instance locks that a transaction takes in share mode. */
 #define MAX_SHARED 100
 
 /* Stands for all instances; no instance has this id. */
@@ -140,8 +140,9 @@ static int  compare_ids(const void *a, const void *b);
 static int  compare(const void *a, const void *b);
 
 /*
- * Lock an instance for a move of a step, or of none (NULL).  Returns true if
- * the call had to wait, so that what it has read may have changed.
+ * Lock an instance for a move of a step, or for a call that moves no
+ * particular step (NULL).  Returns true if the call had to wait, so that rows
+ * that it has read may have changed.
  */
 bool
 tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
@@ -156,9 +157,10 @@ tq_instance_lock_acquire(TqCall *call, const TqFlow *flow, const TqStep *step,
 }
 
 /*
- * The same for a list of tasks, before any of them is moved.  It applies to
- * tasks that are steps, on whose queues current_user has the right (0: not
- * checked), and that are held under their tokens, if there are tokens.
+ * Lock the instances of a list of tasks, before any of the tasks is moved.
+ * Tasks are skipped if they are not steps, if current_user does not have the
+ * right on their queues (0: not checked), or, if tokens are given, if they are
+ * not held under their tokens.
  */
 void
 tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
@@ -174,7 +176,7 @@ tq_instance_lock_acquire_all(TqCall *call, const int64 *ids,
 	do
 	{
 		memset(&wanted, 0, sizeof(wanted));
-		/* a new snapshot must see what others have claimed since */
+		/* a new snapshot must see claims that were made since */
 		tq_snapshot_renew();
 		add_list(call, &wanted, ids, tokens, kinds, count, right);
 		take_all(call, &wanted);
@@ -239,7 +241,7 @@ tq_instance_lock_exclusive(int64 workflow_id)
 static bool
 is_any(void)
 {
-	static uint64 any_in = 0; /* extension in which one was started */
+	static uint64 any_in = 0; /* extension in which a workflow was started */
 	Relation      rel;
 	bool          any;
 
@@ -273,7 +275,7 @@ add_locks(TqCall *call, WantedLocks *wanted, const TqFlow *flow,
 	{
 		TqFlow outer;
 
-		/* its step may be the last live one there, and fail */
+		/* its step may be the last live step there, and fail */
 		if (kind == TQ_FLOW_LOCK_END && has_failed(workflow_id))
 		{
 			kind = TQ_FLOW_LOCK_FAILURE;
@@ -323,9 +325,8 @@ is_alone(const TqFlow *flow, const TqStep *step, TqInstanceLockKind kind)
 }
 
 /*
- * Does the end of the step, or of any step (NULL), let the engine choose?  Or
- * may the call have begun something when it waits for another end in the
- * instance?
+ * May the engine make a choice because the step, or any step (NULL), ends?  Or
+ * may the call have begun steps when it waits for another end in the instance?
  */
 static bool
 goes_far(const TqTemplate *template, const TqStep *step)
@@ -380,8 +381,7 @@ may_end(const TqTemplate *template, const TqStep *step,
 }
 
 /*
- * Has a step failed that has not been repaired?  Includes uncommitted
- * failures.
+ * Has a step failed that has not been repaired?  Uncommitted failures count.
  */
 static bool
 has_failed(int64 workflow_id)
@@ -396,7 +396,10 @@ has_failed(int64 workflow_id)
 	return left != TQ_LEFT_NONE;
 }
 
-/* The instance with the step that waits for this one; 0: there is none. */
+/*
+ * Returns the instance whose step waits for this instance, or 0 if there is no
+ * outer instance.
+ */
 static int64
 around(int64 workflow_id)
 {
@@ -406,8 +409,8 @@ around(int64 workflow_id)
 }
 
 /*
- * Add the identity of an instance that has failed, or may fail before this
- * call revives it.
+ * Add the identity of an instance that has failed, or that may fail before
+ * this call revives it.
  */
 static void
 add_identity(WantedLocks *wanted, const TqFlow *flow)
@@ -476,12 +479,15 @@ take_all(TqCall *call, WantedLocks *wanted)
 	list_sort(wanted->identities, list_int_cmp);
 	foreach (cell, wanted->identities)
 		lock_identity(wanted, (uint32) lfirst_int(cell));
-	/* the move is being made, and relies on the locks */
+	/* the move has begun, and relies on these locks */
 	if (!wanted->waited && steps->held != NULL)
 		steps->held->count = 0;
 }
 
-/* The lock mode for all instances. *too_many: it replaces single locks. */
+/*
+ * Returns the lock mode for all instances, and sets *too_many if this lock
+ * replaces locks of single instances.
+ */
 static LOCKMODE
 of_all(const WantedLocks *wanted, bool *too_many)
 {
@@ -557,7 +563,10 @@ release_all(TqHeldLocks *held)
 	}
 }
 
-/* Keep one entry for each instance, the exclusive one if there is any. */
+/*
+ * Keep one entry for each instance; if any of its entries is exclusive, keep
+ * that one.
+ */
 static void
 merge(WantedLocks *wanted)
 {

@@ -2,12 +2,13 @@
  * key_preview.c
  *		Notes in advance the keys that a move of a step may need.
  *
- * A transaction that waits for a key late may hold what others wait for.  When
- * an instance is locked (instance_lock.c), the keys of all steps that may
- * begin or be cancelled because of the move, as far as the template says, are
- * therefore noted, and locked together with the key of the step, in one order.
- * This includes instances that start inside, and instances that are cancelled
- * together with the step that waits for them.
+ * If a transaction waited for a key late, it might hold locks for which others
+ * wait.  Therefore, when an instance is locked (instance_lock.c), the keys of
+ * all steps that may begin or be cancelled because of the move are noted, as
+ * far as the template names them, and are locked together with the key of the
+ * step, in one order.  This includes the keys of instances that steps start,
+ * and of instances that are cancelled together with the step that waits for
+ * them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -34,7 +35,7 @@ static bool latest_is_known(void);
 static void remember(const TqTemplate *template);
 
 /*
- * Templates that child instances without a version may use, the last one found
+ * Templates of child instances whose steps name no version, the one found last
  * first, and the transaction that has found them.
  */
 static List              *latest = NIL;
@@ -161,7 +162,10 @@ latest_is_known(void)
 	return latest_by == TQ_MY_LXID && latest_in == tq_catalog_identity();
 }
 
-/* Remember the latest version of a name until the end of the transaction. */
+/*
+ * Find the latest version of a name, and remember it until the end of the
+ * transaction.
+ */
 static void
 remember(const TqTemplate *template)
 {
@@ -177,8 +181,9 @@ remember(const TqTemplate *template)
 }
 
 /*
- * The template of a child instance: the version that was the latest when the
- * keys of its steps were noted, if they were.  Returns NULL if there is none.
+ * Returns the template of a child instance: if the keys of its steps were
+ * noted, the version that was the latest at that time.  Returns NULL if it
+ * does not exist.
  */
 TqTemplate *
 tq_key_preview_template(const TqWaitDefinition *wait)
@@ -205,8 +210,7 @@ tq_key_preview_template(const TqWaitDefinition *wait)
 }
 
 /*
- * Note the keys for steps that wait for other instances and may begin to do so
- * immediately.
+ * Note the keys of instances that steps may start immediately.
  */
 static void
 begin_inside(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template)
@@ -235,7 +239,8 @@ begin_inside(TqCall *call, TqKeyPreview *ahead, const TqTemplate *template)
 }
 
 /*
- * An instance is started: note its own keys, and those of its child instances.
+ * An instance is started: note the keys of its steps and of its child
+ * instances.
  */
 void
 tq_key_preview_note_start(TqCall *call, const TqTemplate *template)

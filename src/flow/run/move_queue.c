@@ -36,8 +36,8 @@ next_number(void)
 }
 
 /*
- * By instance, inner ones, which have the larger ids, before outer ones; the
- * moves of one instance in the order in which they were noted.
+ * Order by instance, inner instances, which have the larger ids, before outer
+ * ones, then by the order in which the moves were noted.
  */
 static int
 compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
@@ -50,7 +50,7 @@ compare_moves(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 	return x->number < y->number ? 1 : -1;
 }
 
-/* The first move that was not processed; NULL: there is none. */
+/* Returns the first move that was not processed, or NULL if all were. */
 TqMoved *
 tq_move_queue_next(TqCall *call, pairingheap *moves)
 {

@@ -4,18 +4,18 @@
  *
  * The instance must not have completed or been cancelled.  A failed instance
  * continues, and takes its identity again.  If a step of another instance was
- * waiting for it, it can continue only if that step will wait for it again,
- * and not if the step has started another instance in its place.
+ * waiting for it, it can continue only if that step will wait for it again; it
+ * cannot if the step has started another instance in its place.
  *
- * A step that has succeeded, or was found irrelevant, or that passes on
- * although it is dead, may be retried as long as no step that depends on it
- * has begun.  Its children wait for it again, and so does the end of the
- * instance.  A child begins when it is claimed, when it starts to wait for a
- * signal, a timer or another workflow, or when it is resolved.  A child may
- * have ended without having begun: its condition was not true, one of its
- * paths could not be evaluated, or the engine has decided.  Such a child waits
- * again, too, and so do the steps that depend on it.  The choice of a decision
- * or batch is undone (undo_choice.c).
+ * A step that is done or filtered, or that is dead but lets its children run,
+ * may be retried as long as no step that depends on it has begun.  Its
+ * children and the end of the instance then wait for it again.  A child begins
+ * when it is claimed, when it starts to wait for a signal, a timer or another
+ * workflow, or when it is resolved.  A child may have ended without having
+ * begun: its condition was not true, one of its paths could not be evaluated,
+ * or the engine has decided.  Such a child waits again, too, and so do the
+ * steps that depend on it.  The choice of a decision or batch is undone
+ * (undo_choice.c).
  *
  * A repair has locked the instance exclusively (instance_lock.c).  No step of
  * it ends in the meantime, so no transaction relies on deleted edges that this
@@ -51,8 +51,8 @@
 #define CHILD_HAS_BEGUN "A step that depends on it has begun."
 
 /*
- * A step whose children wait again, and the other steps that must wait because
- * of that.
+ * A step whose children wait again, and the further steps that must wait
+ * because of that.
  */
 typedef struct Return
 {
@@ -141,8 +141,8 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 
 /*
  * Called before a step is suspended or resolved while it waits for parents
- * that have not all ended.  A failed instance becomes live again, or it is
- * decided again whether it has ended.
+ * that have not all ended.  A failed instance becomes live again; otherwise
+ * the call decides again whether it has ended.
  */
 void
 tq_repair_waiting(const TqTask *task, const TqMove *move, TqMoveAnswer *answer)
@@ -159,7 +159,8 @@ tq_repair_waiting(const TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 
 /*
  * Read the instance of a step, and keep it if it has ended.  Raises TQ002 if
- * it does not exist or is being removed, because then so is the step.
+ * it does not exist or is being removed, because the step is then being
+ * removed, too.
  */
 static void
 read_instance(const TqTask *task, TqFlow *flow)
@@ -190,8 +191,8 @@ revive(TqFlow *flow, const TqTask *task, const TqMove *move)
 
 /*
  * Raise TQ005 if no step would wait for the instance.  Outer instances have
- * failed because of it, or are decided again; all of them are locked
- * exclusively.
+ * failed because of this instance, or the call decides again about them; all
+ * of them are locked exclusively.
  */
 static void
 check_around(const TqFlow *flow, const TqTask *task, const TqMove *move)
@@ -283,8 +284,8 @@ return_children(TqCall *call, TqFlow *flow, const TqTask *task,
 }
 
 /*
- * Send back the children of the parents collected so far.  These may add more
- * parents, which are handled in the next round, after the choices of this
+ * Make the children of the parents collected so far wait again.  This may add
+ * more parents, which are handled in the next round, after the choices of this
  * round's parents have been undone.
  */
 static void
@@ -343,7 +344,7 @@ send_back_children(Return *r, int place)
 	}
 }
 
-/* Add the edges of, and to, the steps that still exist, with one statement. */
+/* Add the edges from and to the steps that still exist, with one statement. */
 static void
 add_edges(const Return *r)
 {

@@ -167,7 +167,7 @@ give(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 	find_waiting(flow, &given, &left, &asked);
 	if (left.count > 0)
 		return true;
-	/* their time was up before */
+	/* the steps had timed out before */
 	for (int i = 0; i < given.count; i++)
 		tq_signal_forget(flow->workflow_id, given.places[i]);
 	for (int i = 0; i < others.count; i++)
@@ -255,7 +255,7 @@ check_payload(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 	}
 }
 
-/* If an approval names roles, only these may give it. */
+/* If an approval names roles, only their members may give it. */
 static void
 check_role(const TqFlow *flow, int place)
 {
@@ -308,9 +308,10 @@ look_at(const TqFlow *flow, int place)
 }
 
 /*
- * wait: steps that wait or will wait, once they are made or reached; not those
- * that have ended or were skipped by a choice. asked: also steps that may wait
- * after a repair, and would then find the signal.
+ * Sets wait to the steps that wait for a signal, or will wait once they are
+ * made or reached; steps that have ended or were skipped by a choice are not
+ * included.  Sets asked to these steps and to steps that may wait after a
+ * repair, and would then find the signal.
  */
 static void
 find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
@@ -352,7 +353,10 @@ find_waiting(const TqFlow *flow, const TqStepList *steps, TqStepList *wait,
 	}
 }
 
-/* After a retry these wait for another signal (repair.c). */
+/*
+ * Has the step ended so that it waits for another signal after a retry
+ * (repair.c)?
+ */
 static bool
 is_over(const Now *now)
 {
@@ -437,7 +441,7 @@ find_sender(const TqFlow *flow, int place, Oid *sender)
 	return found;
 }
 
-/* A role that no longer exists may not. */
+/* A role that no longer exists may not give a signal. */
 static bool
 may_give(const TqStep *step, Oid sender)
 {
@@ -456,7 +460,9 @@ may_give(const TqStep *step, Oid sender)
 	return OidIsValid(role) && has_privs_of_role(sender, role);
 }
 
-/* Add a signal for these steps.  Returns the steps that had none before. */
+/*
+ * Add a signal for these steps.  Returns the steps that had no signal before.
+ */
 static TqStepList
 add_signals(const TqFlow *flow, const TqStepList *steps, Jsonb *payload)
 {
@@ -495,7 +501,7 @@ tq_signal_forget(int64 workflow_id, int place)
 	tq_spi_execute(&stmt_delete, args, NULL, SPI_OK_DELETE);
 }
 
-/* End the steps that are waiting.  Returns false if there are none. */
+/* End the steps that are waiting.  Returns false if no step was waiting. */
 static bool
 tell_steps(TqCall *call, const TqFlow *flow, const TqStepList *steps,
 		   Jsonb *payload)

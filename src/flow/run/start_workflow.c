@@ -4,10 +4,10 @@
  *
  * The call finds and locks the template, checks the caller's right on each of
  * its queues, validates the input against the schema, locks the keys of the
- * steps, and creates missing queues.  It writes the row of the instance first:
- * its identity has a unique index, so that of two calls that start the same
- * one the second waits for the first.  Then it writes all steps, and all
- * edges, together (step_make.c).
+ * steps, and creates missing queues.  It writes the row of the instance first.
+ * The identity has a unique index, so if two calls start instances with the
+ * same identity, the second waits for the first.  Then it writes all steps,
+ * and all edges, together (step_make.c).
  *
  * An instance that a step of another one waits for is started in the same way,
  * but without waiting for a transaction that uses the same identity or creates
@@ -242,7 +242,10 @@ tq_start_workflow_queues(const TqTemplate *template, bool by_extension)
 	pfree(names);
 }
 
-/* A queue that does not exist; NULL: all exist. */
+/*
+ * Returns the name of a queue that does not exist, or NULL if all queues
+ * exist.
+ */
 const char *
 tq_start_workflow_missing_queue(const TqTemplate *template)
 {
@@ -260,8 +263,8 @@ tq_start_workflow_missing_queue(const TqTemplate *template)
 }
 
 /*
- * The queues that the template names, or only those of steps that get the
- * input; sorted, without duplicates.
+ * Returns the sorted names, without duplicates, of the queues of the template,
+ * or only of steps that get the input.
  */
 static char **
 queues_of(const TqTemplate *template, bool given_input, int *count)
@@ -347,7 +350,7 @@ tq_start_workflow_largest_input(const TqTemplate *template)
 	return largest > 0 ? largest : tq_queue_defaults()->max_payload;
 }
 
-/* Where does the input not match its schema?  NULL: it matches. */
+/* Returns where the input does not match its schema, or NULL if it matches. */
 char *
 tq_start_workflow_wrong_input(const TqFlow *flow)
 {

@@ -1,7 +1,7 @@
 /*
  * state_hook.c
- *		Hooks of moves of steps: refuses or redirects a move, and queues what
- *		must be done at the end of the call.
+ *		Hooks of moves of steps: they refuse or redirect a move, and note work
+ *		for the end of the call.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -127,7 +127,8 @@ may_be_held_back(TqState from, const TqMove *move, const TqMoveAnswer *answer)
 
 /*
  * Does the move lock a key?  A request to stop may arrive at that moment, so
- * that the step ends instead; that is noticed only when its row is read again.
+ * that the step ends instead; the call notices this only when it reads the row
+ * again.
  */
 static bool
 goes_back_with_key(const TqQueue *queue, const TqTask *task,
@@ -157,8 +158,8 @@ lock_instance(TqCall *call, const TqQueue *queue, const TqFlow *flow,
 	if (is_left_by_hand(answer) && step->type == TQ_STEP_WORKFLOW)
 		tq_key_preview_note_child(call, task->f.task_id);
 	/*
-	 * lock the step's own key together with these; a call that must not wait
-	 * locks them later
+	 * lock the step's own key together with these keys; a call that must not
+	 * wait locks them later
 	 */
 	if (call->keys != NULL && call->keys->ahead != NIL)
 	{
@@ -194,8 +195,8 @@ moving_all(TqCall *call, const int64 *ids, const int64 *tokens,
 }
 
 /*
- * Reject a decision or batch whose result is invalid, and return what is
- * wrong.  If the result was given by hand, raise an error instead.
+ * Reject a decision or batch whose result is invalid, and return a description
+ * of the problem.  If the result was given by hand, raise an error instead.
  */
 static char *
 check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
@@ -208,7 +209,9 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 
 	if (!tq_step_chooses(step->type))
 		return NULL;
-	/* it was filtered: it has chosen nothing, and that was processed */
+	/*
+	 * It was filtered: it has chosen no step, and its end has been processed.
+	 */
 	if (task->f.state == TQ_STATE_FILTERED)
 		tq_error_invalid_transition(task->f.task_id, TQ_STATE_FILTERED,
 									move->wanted);
@@ -239,7 +242,8 @@ check_choice(const TqFlow *flow, const TqStep *step, TqTask *task,
 }
 
 /*
- * Find a part that its member could not have as payload.  NULL: there is none.
+ * Returns a part that is too large to be the payload of its member, or NULL if
+ * there is no such part.
  */
 static char *
 too_large(const TqFlow *flow, const TqStep *step, const TqChoice *choice)
@@ -283,11 +287,12 @@ cancel_child(TqCall *call, const TqTask *task)
 }
 
 /*
- * A step whose parents have not all ended does not become pending, and a step
- * without a worker never does: it becomes blocked and is checked like one
- * whose last parent has ended.  So is a blocked step without parents left,
- * which no sequence of calls should leave behind.  A blocked step that waits
- * for others is refused.
+ * A step does not become pending while one of its parents has not ended, and a
+ * step without a worker never becomes pending.  Such a step becomes blocked
+ * instead, and is checked like a step whose last parent has ended.  The same
+ * check is made for a blocked step that no longer waits for a parent; no
+ * sequence of calls should leave such a step behind.  A blocked step that
+ * waits for other steps is refused.
  */
 static void
 hold_back(TqTask *task, const TqMove *move, TqMoveAnswer *answer)

@@ -1,7 +1,7 @@
 /*
  * state_hook.h
- *		Hooks of moves of steps: refuses or redirects a move, and queues what
- *		must be done at the end of the call.
+ *		Hooks of moves of steps: they refuse or redirect a move, and note work
+ *		for the end of the call.
  *
  * Copyright (c) 2026, the taskq developers
  */

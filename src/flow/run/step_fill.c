@@ -3,9 +3,9 @@
  *		Evaluates the patterns of a step, and rejects the step if that fails.
  *
  * A pattern of a definition (payload, input, key, time) may select from the
- * instance's input and from results of earlier steps.  A path that finds
- * nothing is an error in the data, not of the caller: the step becomes dead
- * with reason rejected, and the transaction that made it ready continues.
+ * instance's input and from results of earlier steps.  A path that finds no
+ * item is an error in the data, not an error of the caller: the step becomes
+ * dead with reason rejected, and the transaction that made it ready continues.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -3,9 +3,9 @@
  *		Creates steps, and begins them.
  *
  * All steps that are created at the same time are written together: their
- * rows, and the edges to all of their children.  A step that waits for nothing
- * is pending immediately, unless it needs an evaluation first: then it is
- * written as blocked, and begins like a step whose last parent has ended.
+ * rows, and the edges to all of their children.  A step without parents is
+ * pending immediately.  If it needs an evaluation first, it is written as
+ * blocked, and begins like a step whose last parent has ended.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -41,8 +41,8 @@ static bool fill_payload(TqFlow *flow, const TqStep *step,
 						 const TqQueue *queue, Jsonb **payload, char **wrong);
 
 /*
- * Make steps, and add their edges; sets new[].decides for those that wait for
- * nothing but have yet to begin.
+ * Make steps, and add their edges.  Sets new[].decides for steps that wait for
+ * no parent but have not begun yet.
  */
 void
 tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
@@ -93,7 +93,9 @@ tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 	MemoryContextDelete(one);
 }
 
-/* Lock the keys of all that may begin, before the first row is written. */
+/*
+ * Lock the keys of all steps that may begin, before the first row is written.
+ */
 static void
 lock_keys(TqCall *call, const TqNewStep *new, int count,
 		  const TqTemplate *template)
@@ -151,7 +153,7 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
 }
 
-/* Returns false if the step needs an evaluation, or something is wrong. */
+/* Returns false if the step needs an evaluation, or is invalid. */
 static bool
 begins_at_once(TqFlow *flow, const TqStep *step, const TqNewStep *new,
 			   TqQueue *queue, Jsonb **payload)

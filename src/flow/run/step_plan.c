@@ -4,10 +4,9 @@
  *
  * A step is made when all of its parents have been made.  A child of a
  * decision must also have been chosen; below a batch, a step is made once for
- * each member.  A deferred step is made when it is known for each of its
- * parents whether that will be made; then it waits for those that are.  Steps
- * are considered in an order in which parents come first, so each needs to be
- * considered only once.
+ * each member.  A deferred step is made when it is known which of its parents
+ * will be made; it then waits for these parents.  Steps are considered in an
+ * order in which parents come first, so each needs to be considered only once.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -107,10 +106,11 @@ tq_step_plan_note(TqPlanView *known, const TqStepRow *made)
 
 /*
  * Plan the steps that follow from the choice of a step that has ended, except
- * those that exist. to_come: indexes of ended choices whose steps will be made
- * after this one.  Returns false, and known is no longer valid, if this choice
- * depends on one that another transaction is about to end; the caller must
- * wait for *other.  If *other is invalid, that transaction has just ended it.
+ * steps that already exist. to_come has the indexes of ended choices whose
+ * steps will be made after this choice.  If this choice depends on a choice
+ * that another transaction is about to end, returns false, and known is no
+ * longer valid; the caller must wait for the transaction *other.  If *other is
+ * invalid, that transaction has just committed.
  */
 bool
 tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges, int place,
@@ -140,8 +140,8 @@ tq_step_plan_after(TqFlow *flow, TqPlanView *known, TqEdges *edges, int place,
 
 /*
  * Has no other choice been made since the steps were read?  An uncommitted
- * choice is not visible, and has not seen this one.  A choice that still has
- * to be made stays so until the edge lock is released.
+ * choice is not visible, and has not seen this one.  A choice that has not
+ * been made yet is not made by others until the edge lock is released.
  */
 static bool
 check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
@@ -171,9 +171,10 @@ check_others(Planning *planning, TqEdges *edges, const Bitmapset *to_come,
 }
 
 /*
- * On entry known shows what exists; on return, what would exist if those
- * choices that have not ended had made nothing. below: by index, the steps
- * that come after them.  Steps that other choices have made stay.
+ * On entry known shows which steps exist; on return, which steps would exist
+ * if the choices that have not ended had made no step. below has, by index,
+ * the steps that come after these choices.  Steps that other choices have made
+ * remain.
  */
 void
 tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below)
@@ -205,7 +206,10 @@ tq_step_plan_without(TqFlow *flow, TqPlanView *known, const bool *below)
 	pfree(made);
 }
 
-/* Is the step made by a choice, and not when its parents are known? */
+/*
+ * Is the step made by a choice, as opposed to a step that is made when its
+ * parents are known?
+ */
 static bool
 is_child_of_choice(const TqTemplate *template, int place)
 {
@@ -317,8 +321,8 @@ are_there(const Planning *planning, const TqStep *step)
 
 /*
  * Is it known whether the parent of a deferred step will be made?  Go from the
- * region of the child inwards to that of the parent.  The first choice that
- * skips the parent settles the question; a choice that has not been made
+ * region of the child inwards to the region of the parent.  The first choice
+ * that skips the parent settles the question; a choice that has not been made
  * leaves it open.
  */
 static bool

@@ -1,6 +1,6 @@
 /*
  * step_timer.h
- *		A duty: timers of steps.
+ *		A duty of the background worker: processes due timers of steps.
  *
  * Copyright (c) 2026, the taskq developers
  */

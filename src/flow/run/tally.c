@@ -139,8 +139,8 @@ tq_tally_state(const TqFlow *flow, const TqTally *tally)
 }
 
 /*
- * The reason of the state, if there is more to say: why the first failed step
- * died, why a step was suspended, or that a call did it by hand.
+ * Returns the reason of the state, if it has one: why the first failed step
+ * died, why a step was suspended, or that an operator's call caused the state.
  */
 TqReason
 tq_tally_reason(const TqFlow *flow, const TqTally *tally)
@@ -179,9 +179,10 @@ tq_tally_uncreated(const TqFlow *flow, const TqStepRow *made, int count)
 }
 
 /*
- * The steps, by index, that a choice which was made has skipped.  Steps that
- * it has chosen exist, or will be made when the failure that holds it up is
- * repaired (failure_policy.c).  A region comes after the one that contains it.
+ * Returns, by index, the steps that a choice which was made has skipped.
+ * Steps that it has chosen exist, or will be made when the failure that holds
+ * them up is repaired (failure_policy.c).  In the order of regions, a region
+ * comes after the region that contains it.
  */
 bool *
 tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
@@ -226,7 +227,9 @@ tq_tally_skipped(const TqFlow *flow, const TqStepRow *made, int count)
 	return skipped;
 }
 
-/* Add the steps that a choice has chosen, if none of them was made. */
+/*
+ * Add the steps that a choice has chosen, if no step of the choice was made.
+ */
 static void
 note_held(const TqFlow *flow, const TqStepRow *made, const bool *exists,
 		  bool *chosen)

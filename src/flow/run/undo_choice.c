@@ -4,9 +4,9 @@
  *
  * The steps that would not exist without the choice are removed, together with
  * their edges: its children, the members, and all steps created because of
- * them.  None of them has begun, so no work is discarded, and the next choice
- * creates its own steps.  Their history remains, and shows that they were
- * removed.
+ * them.  No such step has begun, so no work is discarded, and the next choice
+ * creates its own steps.  The history of the removed steps remains, and shows
+ * that they were removed.
  *
  * The caller has locked the instance exclusively (instance_lock.c), and the
  * keys of all of its steps.
@@ -81,7 +81,7 @@ find_what_stays(TqFlow *flow, TqUndo *all, const bool *below)
 		if (!all->gone[TQ_STEP_INDEX(all->made[i].step_id)])
 			tq_step_plan_note(known, &all->made[i]);
 	}
-	/* a step that is being sent back has no row at the moment */
+	/* a step that is being made to wait again has no row at the moment */
 	for (int i = 0; i < flow->template->step_count; i++)
 	{
 		known->exists[i] = known->exists[i] ||
@@ -92,7 +92,10 @@ find_what_stays(TqFlow *flow, TqUndo *all, const bool *below)
 	return known;
 }
 
-/* In the order of their task ids, like every call that changes several. */
+/*
+ * Change the steps in the order of their task ids, like every call that
+ * changes several steps.
+ */
 static TqStepRow *
 find_chosen(const TqUndo *all, const TqPlanView *known, const bool *below,
 			int *count)
@@ -114,8 +117,9 @@ find_chosen(const TqUndo *all, const TqPlanView *known, const bool *below,
 }
 
 /*
- * Note the edges of a removed step.  A step that another choice has made and
- * that depends on this one waits for it as before this one was made.
+ * Note the edges of a removed step.  If another choice has made a step that
+ * depends on the removed step, that step waits for it again as if it had not
+ * been made yet.
  */
 static void
 note_edges(const TqTemplate *template, TqUndo *all, const TqPlanView *known,

@@ -3,10 +3,10 @@
  *		Steps without a worker: they wait, and end by themselves.
  *
  * When the last parent has ended, the event for which the step waits may have
- * happened already; then the step ends immediately.  Otherwise it is suspended
- * without a reason (a step that an operator has suspended has one), and ends
- * in the transaction of its event: a signal (signal.c), the end of an instance
- * (child.c), or its time.
+ * happened already; then the step ends immediately.  Otherwise the step is
+ * suspended without a reason (a step that an operator has suspended has a
+ * reason), and ends in the transaction of its event: a signal (signal.c), the
+ * end of an instance (child.c), or its time.
  *
  * Times are stored in taskq.timer and handled by the background worker.  A
  * timer belongs to one suspension of its step, identified by the time at which
@@ -159,8 +159,9 @@ approves(Jsonb *payload)
 }
 
 /*
- * When does the wait of a step time out, if it begins at from? *at is 0:
- * never.  Returns false and sets *wrong if the definition gives no valid time.
+ * Sets *at to the time at which the wait of a step times out, if it begins at
+ * from; 0 if it never times out.  Returns false and sets *wrong if the
+ * definition gives no valid time.
  */
 static bool
 find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,

@@ -30,7 +30,8 @@ PG_FUNCTION_INFO_V1(taskq_await_workflow);
 /* An awaited instance and its outcome. */
 typedef struct AwaitedFlow
 {
-	TqAwait     await; /* first: check functions get its address */
+	TqAwait
+		await; /* must be the first member: check functions get its address */
 	const char *state; /* NULL: not known */
 	Jsonb      *result;
 } AwaitedFlow;

@@ -55,9 +55,9 @@ typedef struct Progress
 	"task_id, step_id, state, reason, large, claimed_at, payload, checkpoint"
 
 /*
- * The number of items is that of the checkpoint.  A member that is done, and
- * not by hand, counts with at least all items of its part.  Invalid numbers
- * count as missing.
+ * The number of items comes from the checkpoint.  A member that its worker has
+ * completed counts with at least all items of its part.  Invalid numbers count
+ * as missing.
  */
 static TqStmt stmt_members = {
 	"SELECT m.step_id & 16383, count(*)::integer,"
@@ -237,8 +237,8 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 }
 
 /*
- * Items per second since the first member began.  Returns false if that is
- * unknown.
+ * Computes the items per second since the first member began.  Returns false
+ * if the rate is unknown.
  */
 static bool
 put_rate(Datum *rate, const Progress *members, TimestampTz until)

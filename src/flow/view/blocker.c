@@ -44,7 +44,7 @@ static void say_signal(StringInfo text, const TqStep *step, TimestampTz since);
 static void say_child(StringInfo text, int64 task_id);
 static bool find_child(int64 task_id, TqFlow *child);
 
-/* Read the steps as they are now, or were at the moment of the snapshot. */
+/* Read the current rows of the steps, or the rows that the snapshot sees. */
 void
 tq_blocker_look(TqFlowView *sight, TqFlow *flow)
 {
@@ -88,9 +88,10 @@ tq_blocker_has_failed(const TqFlow *flow, const TqStepRow *step)
 }
 
 /*
- * Of some steps, by index, the one that failed first, among those that may be
- * seen and did not fail because of another one.  NULL: there is none. *hidden:
- * a step has failed that may not be seen.
+ * Among the given steps (by index), returns the step that failed first, or
+ * NULL.  Steps that the caller may not see, or that failed because of another
+ * step, are skipped.  Sets *hidden if a step has failed that the caller may
+ * not see.
  */
 const TqStepRow *
 tq_blocker_root(const TqFlowView *sight, const bool *places, bool *hidden)
@@ -275,7 +276,7 @@ since_when(int64 task_id)
 	return tq_spi_find_time(&stmt_since, &arg, 0);
 }
 
-/* The signal, and the roles that may give it. */
+/* Append the signal, and the roles that may give it. */
 static void
 say_signal(StringInfo text, const TqStep *step, TimestampTz since)
 {
@@ -328,7 +329,7 @@ say_child(StringInfo text, int64 task_id)
 		tq_tally_state(&child, &tally));
 }
 
-/* Returns false if there is no child that may be seen. */
+/* Returns false if there is no child that the caller may see. */
 static bool
 find_child(int64 task_id, TqFlow *child)
 {

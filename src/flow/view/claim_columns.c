@@ -1,6 +1,6 @@
 /*
  * claim_columns.c
- *		What workers get with a step: the columns of taskq_claim,
+ *		Data that workers get with a step: the columns of taskq_claim,
  *		taskq_dependency_results, taskq_ancestor_results.
  *
  * Copyright (c) 2026, the taskq developers
@@ -129,7 +129,7 @@ name(const TqTask *task)
 }
 
 /*
- * Returns results in pages, for those that are too large to come with the
+ * Returns results in pages, since they may be too large to be returned by the
  * claim.
  */
 Datum

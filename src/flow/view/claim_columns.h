@@ -1,6 +1,6 @@
 /*
  * claim_columns.h
- *		What workers get with a step: the columns of taskq_claim,
+ *		Data that workers get with a step: the columns of taskq_claim,
  *		taskq_dependency_results, taskq_ancestor_results.
  *
  * Copyright (c) 2026, the taskq developers

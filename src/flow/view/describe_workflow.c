@@ -3,9 +3,10 @@
  *		taskq_workflow: an instance in one document, with a verdict.
  *
  * In addition to the data of the views, the document contains the numbers of
- * steps by state, a verdict in words, what keeps the instance from its end,
- * and the calls that help.  Numbers and verdict include all steps; blockers
- * are included if the caller may read their queue.  Unknown values are null.
+ * steps by state, a verdict in words, the blockers (steps that keep the
+ * instance from ending), and the calls that help.  Numbers and verdict include
+ * all steps; blockers are included if the caller may read their queue.
+ * Unknown values are null.
  *
  * The whole document shows one moment, that of the calling statement's
  * snapshot.
@@ -161,7 +162,10 @@ description(TqFlow *flow)
 	return JsonbValueToJsonb(w.whole);
 }
 
-/* The parent_correlation_id of the instance; NULL: not given. */
+/*
+ * Returns the parent_correlation_id of the instance, or NULL if it was not
+ * given.
+ */
 static char *
 origin(int64 workflow_id)
 {
@@ -219,7 +223,8 @@ put_number(Writing *w, const char *name, int64 number)
 }
 
 /*
- * Numbers of steps by state, of steps that do not exist, and of compensations.
+ * Add the numbers of steps by state, of steps that do not exist, and of
+ * compensations.
  */
 static void
 put_counts(Writing *w, const TqFlowView *sight)
@@ -401,7 +406,7 @@ put_blocker(Writing *w, TqFlow *flow, const TqStepRow *step)
 	close_part(w, false);
 }
 
-/* What to do next: calls, each with its effect. */
+/* Add what to do next: calls, each with its effect. */
 static void
 put_next(Writing *w, const TqFlowView *sight)
 {

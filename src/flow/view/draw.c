@@ -7,8 +7,8 @@
  * will.  A step of type batch_worker has a node for each of its members, or a
  * single node with their numbers if there are more than DRAWN_MEMBERS.  The
  * ids of nodes are step indexes, so that names occur only in quotes.  If the
- * caller may not read the queue of a step, its node is drawn for the sake of
- * its edges, but without a state.
+ * caller may not read the queue of a step, its node is drawn without a state,
+ * because of its edges.
  *
  * Compensations are drawn beside the steps that they compensate, except for
  * members that are drawn as one node.
@@ -36,17 +36,17 @@
 
 PG_FUNCTION_INFO_V1(taskq_workflow_graph);
 
-/* The look of a node, from what is known about its step. */
+/* The style of a node, which depends on what is known about its step. */
 typedef enum Look
 {
-	LOOK_UNKNOWN = 0, /* hidden; followed by the looks of TqState */
+	LOOK_UNKNOWN = 0, /* hidden; followed by the styles of TqState */
 	LOOK_NOT_CREATED = TQ_STATE_LAST + 1,
 	LOOK_SKIPPED,
 	LOOK_SEVERAL, /* members in different states */
 	LOOKS
 } Look;
 
-/* A look: its name, its text where no state has one, and its colour. */
+/* A style: its name, the text of nodes without a state, and its colour. */
 typedef struct Style
 {
 	const char *name;
@@ -73,7 +73,7 @@ static const Style styles[LOOKS] = {
 /* The rows of one step, ordered by step id. */
 typedef struct Made
 {
-	int  first; /* row of the first one; -1: no row */
+	int  first; /* first row of the step; -1: no row */
 	int  count;
 	bool sees;
 } Made;
@@ -82,7 +82,7 @@ typedef struct Drawing
 {
 	const TqTemplate *template;
 	const TqStepRow *rows;
-	int             *next; /* next row of the same step; -1: the last */
+	int             *next; /* next row of the same step; -1: no further row */
 	Made            *made; /* by step index */
 	bool            *skipped;
 	bool             mermaid;

@@ -2,12 +2,13 @@
  * explain_step.c
  *		taskq_explain for steps of workflows.
  *
- * For a step that waits for others, it says which of them have not ended, and
- * then the first of these that applies: a step before it has failed, so that
- * it stays blocked; a choice before it has not been made; otherwise the first
- * of the steps before it that does not wait for another step.  For a step
- * without a worker it says what it waits for.  For a step that has ended it
- * says what can be done.
+ * For a step that waits for other steps, the text names the steps that have
+ * not ended.  Then it gives the first of these reasons that applies: a step
+ * before it has failed, so that the step stays blocked; a choice before it has
+ * not been made; or it names the first of the steps before it that does not
+ * wait for another step.  For a step without a worker, the text says for which
+ * event it waits.  For a step that has ended, it says which calls are
+ * possible.
  *
  * It reads the current rows of the instance's steps.
  *
@@ -82,7 +83,7 @@ explain(TqExplain *e, const TqTask *task)
 	}
 }
 
-/* Returns false if no parent is missing, as far as can be seen. */
+/* Returns false if the step waits for no parent that the caller may see. */
 static bool
 explain_blocked(TqExplain *e, TqFlow *flow, int32 step_id)
 {
@@ -217,7 +218,7 @@ say_cause(TqExplain *e, const TqFlowView *sight, int place,
 	appendStringInfoChar(text, '.');
 }
 
-/* A decision or batch that has not ended; -1: there is none. */
+/* Returns a decision or batch that has not ended, or -1. */
 static int
 find_choice(const TqFlowView *sight, const bool *places)
 {
@@ -234,7 +235,10 @@ find_choice(const TqFlowView *sight, const bool *places)
 	return -1;
 }
 
-/* A step that may be seen, has not ended, and waits for no other step. */
+/*
+ * Returns a step that the caller may see, has not ended, and waits for no
+ * other step.
+ */
 static const TqStepRow *
 first_that_goes(const TqFlowView *sight, const bool *places)
 {
@@ -274,8 +278,8 @@ explain_waiting(TqExplain *e, TqFlow *flow, int32 step_id, int64 task_id)
 }
 
 /*
- * Explain what can be done with an ended step.  Returns false if the same can
- * be done with it as with any task.
+ * Explain which calls are possible for an ended step.  Returns false if they
+ * are the same as for any task.
  */
 static bool
 explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
@@ -337,7 +341,7 @@ explain_ended(TqExplain *e, TqFlow *flow, const TqTask *task)
 	return true;
 }
 
-/* Can no retry bring the step back? */
+/* Is it impossible to retry the step? */
 static bool
 is_over(const TqFlow *flow, int32 step_id, TqState state)
 {

@@ -144,7 +144,10 @@ taskq_workflow_step_rows(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Is it known which of its parents will be made?  If not, a choice decides. */
+/*
+ * Is it known which parents of the step will be made?  If not, a choice still
+ * decides.
+ */
 static bool
 has_parents(const TqStep *step, const bool *exists, const bool *skipped)
 {

@@ -1,7 +1,7 @@
 /*
  * timeline.c
- *		taskq_timeline: the history of a task, of an instance, or of all that
- *		has a correlation id.
+ *		taskq_timeline: the history of a task, of an instance, or of all tasks
+ *		with a correlation id.
  *
  * The rows are those of taskq.transition (engine/history.c), which has an
  * index on task ids only; the task ids come from the rows of the tasks, by
@@ -40,7 +40,10 @@
 
 PG_FUNCTION_INFO_V1(taskq_timeline);
 
-/* Columns of the result, followed by those that decide what may be shown. */
+/*
+ * Columns of the result, followed by columns that decide whether the row may
+ * be shown.
+ */
 typedef enum Column
 {
 	COLUMN_AT,
