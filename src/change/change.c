@@ -11,8 +11,9 @@
  * 3. Problems are collected from rows that no other session can change now.
  *    If there are any, the call ends with TQ010 and all problems
  *    (change_problem.c).
- * 4. Deletes are made, then updates without a lease, which make room, then
- *    those with one, each in id order; then adds as given, then documents.
+ * 4.  Deletes are made, then updates without a lease, which make room, then
+ *   updates with a lease, each in id order; then adds in the given order, then
+ *   documents.
  *
  * A task is owned by the worker that holds it, until the claim ends.  A lease
  * turns an update or an add into a claim: it counts as an attempt, gets a
@@ -110,7 +111,7 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_snapshot_renew();
 	tq_change_each(&change, change.by_id, change.by_id_count, find_lost);
 	tq_document_apply(&change);
-	/* limits that were reached, names that were taken in the meantime */
+	/* limits may have been reached, and names taken, in the meantime */
 	tq_change_end_if_any(&change);
 	tq_snapshot_renew();
 	tell(&change, (ReturnSetInfo *) fcinfo->resultinfo);
@@ -120,7 +121,7 @@ taskq_change(PG_FUNCTION_ARGS)
 
 /*
  * Record the problems with the tasks, as the call's snapshot sees them.  A
- * task that was to be locked, and could not be, does not exist.
+ * task that could not be locked does not exist.
  */
 void
 tq_change_check(TqChange *change, bool locked)
@@ -145,7 +146,7 @@ tq_change_return(TqCall *call, TqInfo *info, int64 task_id,
 	tq_srf_add(result, values, nulls);
 }
 
-/* Keep adds as given, and sort the others by id. */
+/* Keep adds in the given order, and sort the other entries by id. */
 void
 tq_change_sort(TqChange *change)
 {
@@ -247,7 +248,7 @@ is_ours(const TqChange *change, const TqTask *task)
 }
 
 /*
- * Find references that a task gets although another has them, or that two
+ * Find references that a task gets although another task has them, or that two
  * tasks get.
  */
 static void
@@ -257,7 +258,7 @@ find_collisions(TqChange *change)
 									  MCXT_ALLOC_HUGE);
 	int       count = 0;
 
-	/* as they are now that the tasks are locked */
+	/* read the tasks again, now that they are locked */
 	tq_change_note_brought(change);
 	for (int i = 0; i < change->count; i++)
 	{
@@ -390,7 +391,7 @@ update_with_lease(TqChange *change, TqEntry *entry)
 
 /*
  * A task that this worker holds and keeps stays claimed, unless it moves to
- * another place in a queue.  All others return to their queue first.
+ * another position in a queue.  All other tasks return to their queue first.
  */
 static void
 update_task(TqChange *change, const TqEntry *entry)

@@ -1,6 +1,6 @@
 /*
  * change_lock.c
- *		What a change locks, and in which order.
+ *		Locks of a change, and their order.
  *
  * First keys are locked; then references, if several are given to tasks or may
  * be taken from them; then the rows of all tasks that are named or make way
@@ -141,9 +141,10 @@ names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
 }
 
 /*
- * Lock the references that the change gives to tasks, and those that it may
- * take from them.  A single one is waited for while nothing is locked that
- * others of the same kind wait for.
+ * Lock the references that the change gives to tasks, and the references that
+ * it may take from tasks.  A single reference need not be locked here: when
+ * the call waits for it, it holds no lock for which calls of the same kind
+ * wait.
  */
 static void
 lock_references(TqChange *change)
@@ -249,8 +250,8 @@ add_who_makes_way(TqChange *change)
 }
 
 /*
- * Lock the tasks in id order; those that the change only depends on in share
- * mode.
+ * Lock the tasks in id order; tasks on which the change only depends are
+ * locked in share mode.
  */
 void
 tq_change_lock(TqChange *change)

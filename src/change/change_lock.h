@@ -1,6 +1,6 @@
 /*
  * change_lock.h
- *		What a change locks, and in which order.
+ *		Locks of a change, and their order.
  *
  * Copyright (c) 2026, the taskq developers
  */

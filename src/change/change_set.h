@@ -30,7 +30,10 @@ typedef enum TqPart
 	TQ_PART_MAKES_WAY = TQ_PARTS
 } TqPart;
 
-/* Members of TQ010's DETAIL; those of documents only if any are named. */
+/*
+ * Members of TQ010's DETAIL; the members of documents are present only if
+ * documents are named.
+ */
 typedef enum TqChangeProblem
 {
 	TQ_PROBLEM_CHANGES,

@@ -1,13 +1,13 @@
 /*
  * claim_one.c
- *		taskq_claim_one: claim any one task of some queues, provided that
- *		others remain as they are.
+ *		taskq_claim_one: claims any one task of some queues, provided that
+ *		other tasks do not change.
  *
- * The objects depended upon are locked and checked before anything is claimed;
- * if one is not as expected, the call fails like a change, whether there is a
- * task or not.  A call that waits checks without locks as long as there is
- * nothing to claim; once it has locked everything, and another session has
- * been faster, it stops waiting.
+ * The tasks and documents in depends are locked and checked before a task is
+ * claimed; if one of them is not as expected, the call fails like a change,
+ * whether there is a task to claim or not.  A call that waits checks without
+ * locks as long as there is no task to claim.  If it has locked everything,
+ * and another session then claims the task first, it stops waiting.
  *
  * The order of the queues is random: the more tasks a queue has, the more
  * likely it is first.  In a queue, any one of the first REACH claimable tasks
@@ -193,7 +193,10 @@ find_one(One *one)
 	return false;
 }
 
-/* Raise TQ010 unless everything is as expected; if locked, it stays so. */
+/*
+ * Raise TQ010 unless everything in depends is as expected; if it is locked, it
+ * cannot change.
+ */
 static void
 check_depends(One *one, bool lock)
 {
@@ -240,7 +243,7 @@ draw_turns(One *one)
 	qsort(one->turns, one->count, sizeof(Turn), compare_turns);
 }
 
-/* Choose a task, and leave what would be claimed as it is. */
+/* Choose a task, without claiming it. */
 static bool
 choose(One *one, const char *queue_name)
 {

@@ -4,8 +4,8 @@
  *
  * A document is named by its id, or by its namespace, key and secondary key,
  * which are unique.  It is changed together with tasks by taskq_change, or
- * claimed with all others of its key.  The worker that holds it keeps others
- * from changing it until the claim ends; each change increments its version.
+ * claimed together with all documents of its key.  While a worker holds it,
+ * other workers cannot change it; each change increments its version.
  *
  * A namespace with the name of a queue is accessible to roles that may work
  * there, any other namespace to roles that may work on all queues.
@@ -143,8 +143,8 @@ static void  tell(Datum ids, ReturnSetInfo *result);
 static int   compare_names(const void *a, const void *b);
 
 /*
- * Find the documents of a change, and lock them in id order; those that the
- * change only depends on in share mode.
+ * Find the documents of a change, and lock them in id order; documents on
+ * which the change only depends are locked in share mode.
  */
 void
 tq_document_lock(TqChange *change)
@@ -346,8 +346,8 @@ find(TqEntry *entry)
 }
 
 /*
- * If the document is deleted during the wait, another one with its names may
- * have been created.  A role must not block the documents of others.
+ * If the document is deleted during the wait, another document with its names
+ * may have been created.  A role must not block documents of other roles.
  */
 static void
 find_and_lock(TqEntry *entry)
@@ -576,7 +576,10 @@ lock_docs_of_key(Datum space, Datum key)
 	return PointerGetDatum(ids);
 }
 
-/* Have documents been added to the key during the wait for others of it? */
+/*
+ * Have documents been added to the key while the call waited for its other
+ * documents?
+ */
 static bool
 are_more(Datum space, Datum key, Datum ids)
 {
@@ -610,7 +613,9 @@ require_free(Datum ids, Datum worker)
 						 "been released, or their leases have expired.")));
 }
 
-/* Hold them all, or release those that are held. */
+/*
+ * Claim all of the documents, or release the documents that the worker holds.
+ */
 static void
 take(Datum ids, Datum worker, int64 lease)
 {

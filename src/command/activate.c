@@ -112,8 +112,7 @@ static TqStmt stmt_raise_task_ids = {
 	{INT8OID, INT8OID}};
 
 /*
- * Move past any token that the database that this one follows may have handed
- * out.
+ * Move the sequence past any token that the original database may have used.
  */
 static TqStmt stmt_raise_tokens = {
 	"SELECT setval('taskq.token_bound_seq',"
@@ -179,9 +178,9 @@ raise_sequences(void)
 }
 
 /*
- * Rows have been loaded without the knowledge of sessions and shared memory.
- * Once this commits, the database is a copy.  Returns true unless it was one
- * before.
+ * Rows have been loaded, of which sessions and shared memory do not know.
+ * Once this commits, the database is a copy.  Returns true unless the database
+ * was a copy before.
  */
 bool
 tq_activate_rows_loaded(void)

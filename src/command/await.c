@@ -4,15 +4,15 @@
  *		the base of flow/view/await_workflow.c.
  *
  * Each check is a transaction of its own, which commits before the session
- * sleeps.  A sleeping session therefore holds no snapshot and nothing else
- * that holds back vacuum.  For this reason all of these are procedures that
- * must be able to commit; inside a transaction block, or in a transaction that
- * has written, they raise 25001.
+ * sleeps.  A sleeping session therefore holds no snapshot and does not hold
+ * back vacuum.  For this reason these are procedures, which must be able to
+ * commit; inside a transaction block, or in a transaction that has written,
+ * they raise 25001.
  *
  * A transaction that ends a task reports the end at commit (shared/waiter.c),
  * including the task's final state, because the task may leave no other trace:
- * with retention none it is deleted.  If a task is gone and its end was not
- * reported, its fate is unknown and the state is null.
+ * with retention none it is deleted.  If a task no longer exists and its end
+ * was not reported, its final state is unknown, and NULL is returned.
  *
  * A standby receives no such reports, so a session there checks once a second.
  *
@@ -52,7 +52,7 @@ typedef enum ResultColumn
 /* An awaited task and its outcome. */
 typedef struct AwaitedTask
 {
-	TqAwait       await; /* first: the check gets its address */
+	TqAwait await; /* must be the first member: the check gets its address */
 	TqTaskOutcome outcome;
 } AwaitedTask;
 
@@ -138,7 +138,7 @@ look(TqWait *wait)
 	return ended ? TQ_WAIT_FOUND : TQ_WAIT_NO_TASK;
 }
 
-/* Register before the first check, since it may end before that. */
+/* Register before the first check, since the task may end at any time. */
 static void
 enter(TqAwait *await)
 {

@@ -58,8 +58,8 @@ typedef struct EntryList
 } EntryList;
 
 /*
- * Prefetch ids together that are at most this far apart, and at most this
- * many.
+ * Ids that are prefetched together are at most this far apart, and are at most
+ * this number.
  */
 #define MAX_GAP 8
 #define MAX_AHEAD 64
@@ -459,7 +459,7 @@ decide_all(TqCall *call, EntryList *list)
 		CHECK_FOR_INTERRUPTS();
 		place.index = item->place;
 		/*
-		 * the decision before has ended this task, whether it was valid or not
+		 * an earlier decision of the list has ended this task, or was invalid
 		 */
 		if (i > 0 && item->task_id == list->items[i - 1].task_id)
 			tq_snapshot_renew();
@@ -565,8 +565,8 @@ raise_conflict(const EntryList *list)
 }
 
 /*
- * Raise the error of the first problem for all tasks that have it; nothing is
- * done unless the whole list can be done.
+ * Raise the error of the first problem, for all tasks that have the same
+ * problem.  No task of the list is changed.
  */
 static void
 raise_lease_lost(const EntryList *list)

@@ -1,6 +1,6 @@
 /*
  * claim.c
- *		taskq_claim: hand out tasks.
+ *		taskq_claim: claims tasks.
  *
  * A claim finds the queue, checks the caller's right and resolves the worker's
  * name (worker.c).  Under the lock for limits (limit.c), dispatch.c selects
@@ -317,9 +317,9 @@ claim_if_possible(OneOfAll *one)
 }
 
 /*
- * Find the worker.  Returns false if nothing can be claimed: the worker is
- * draining, or its name is a new label, which would have to be written, and no
- * task is ready yet.
+ * Find the worker.  Returns false if the call cannot claim a task yet: the
+ * worker is draining, or its name is a new label, whose row is written only
+ * when a task is ready.
  */
 static bool
 find_worker(TqCall *call, const TqClaim *claim, const TqQueue *queue,
@@ -377,7 +377,7 @@ tq_claim_is_ready(TqCall *call, const TqClaim *claim, const TqQueue *queue)
 
 /*
  * Begin a claim from a queue, with the current options of the queue and the
- * current limit of the worker.  Returns false if nothing can be claimed.
+ * current limit of the worker.  Returns false if no task can be claimed.
  */
 static bool
 begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,

@@ -26,7 +26,7 @@ typedef struct TqClaim
 	bool         tags_given;
 	bool         order_given;
 	TqOrder      order;
-	int          reach; /* random: of so many; 0: the queue's */
+	int          reach; /* random: number of candidates; else 0 */
 	int64       *taken; /* NULL: rows; else only the id */
 	TqWait      *wait;  /* NULL: the claim does not wait */
 	bool         has_turn;

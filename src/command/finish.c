@@ -7,8 +7,8 @@
  * running under that token.  The task is read with a new snapshot, and the
  * write applies only to the version of the row that was read.  A stale worker
  * therefore changes nothing, no matter what happens concurrently.  The
- * functions for many tasks (bulk.c) do the same for each task, and get a
- * problem with one task as an SQLSTATE.
+ * functions for many tasks (bulk.c) do the same for each task; for them a
+ * problem with a task is returned as an SQLSTATE.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -223,8 +223,8 @@ tq_finish_decide(TqCall *call, int64 task_id, int64 token,
 
 /*
  * Extend the lease of a task to now + lease.  If lease is 0, use the lease of
- * the task or of the queue; a task that is held as long as its worker lives is
- * left alone.  Errors as above.
+ * the task or of the queue; a task that its worker holds without a lease is
+ * not changed.  Errors are the same as for tq_finish_decide.
  */
 int
 tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,

@@ -177,7 +177,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 	return rights;
 }
 
-/* Return the number of the role; for public, 0 and InvalidOid. */
+/* Return the number of the role and its OID; for public, 0 and InvalidOid. */
 static int32
 role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 {
@@ -191,9 +191,9 @@ role_argument(FunctionCallInfo fcinfo, int n, Oid *role)
 }
 
 /*
- * Grant EXECUTE to all roles in taskq.queue_grant, as the owner.  A copy needs
- * this: a dump contains these privileges, but if one role is missing, the
- * restoring statement fails for all roles that it names.
+ * Grant EXECUTE to all roles in taskq.queue_grant, as the owner.  This is
+ * needed in a copy: a dump contains these privileges, but if a role is
+ * missing, the GRANT of the dump fails for all roles that it names.
  */
 void
 tq_grant_execute_again(void)

@@ -240,7 +240,10 @@ tq_manage_act(TqCall *call, int64 task_id, TqWish *wish)
 	}
 }
 
-/* Same for a task just read; returns false if it has changed since. */
+/*
+ * Apply the action to a task that was just read.  Returns false if the task
+ * has changed since.
+ */
 bool
 tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 {
@@ -381,8 +384,8 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 
 /*
  * Has the task already been asked to stop, or marked as poison, with the same
- * message?  Rewriting the row for each occurrence of its id in a list would
- * become more expensive each time.
+ * message?  If its id occurs many times in a list, rewriting the row each time
+ * would become more and more expensive.
  */
 static bool
 is_so_already(const TqTask *task, const TqWish *wish)

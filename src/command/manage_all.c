@@ -46,10 +46,10 @@ typedef struct Choice
 	TqQueue *queue;
 	TqState  state;
 	TqReason reason;        /* TQ_REASON_NONE: any */
-	bool     attempts_left; /* of suspended tasks, only these */
+	bool     attempts_left; /* skip suspended tasks without attempts left */
 	int64    from_id;
 	int64    to_id;
-	bool     some; /* only those in a sorted list */
+	bool     some; /* only tasks in ids, which is sorted */
 	Datum   *ids;
 	int      count;
 	int      next; /* next element to read */

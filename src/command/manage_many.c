@@ -4,7 +4,7 @@
  *
  * Each task is changed in a savepoint, in the order of ids, so that two calls
  * cannot deadlock; a problem with one task is reported in its row.  If an id
- * occurs again, it has the problem of its first occurrence, if there was one.
+ * occurs again and its first occurrence failed, both have the same problem.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -128,9 +128,9 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 }
 
 /*
- * Find the existing tasks of the list, so that the others need not be looked
- * up one by one.  Lock the instances, keys and references of all tasks before
- * the first one is moved.
+ * Find the existing tasks of the list, so that missing tasks need not be
+ * looked up one by one.  Lock the instances, keys and references of all tasks
+ * before the first one is moved.
  */
 static void
 read_known(ArrayType *ids, Entry *entries, int count, TqAction action)

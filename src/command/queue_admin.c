@@ -195,7 +195,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	tq_spi_run(&stmt_alter, args, NULL, SPI_OK_UPDATE, 0);
 	tq_spi_leave(&spi);
 	/*
-	 * before the change is visible to others: max_running may be set or unset
+	 * before other sessions see the change: max_running may be set or unset
 	 */
 	if (all)
 		tq_counter_flag();
@@ -225,7 +225,10 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
 	tq_call_begin(&call, "taskq_drop_queue()");
 	arg = Int32GetDatum(tq_queue_admin_to_change(name, TQ_RIGHT_MANAGE));
-	/* before others have to wait, and again below for steps added since */
+	/*
+	 * Before other sessions have to wait, and again below for steps added
+	 * since.
+	 */
 	if (force)
 		tq_drop_steps(&call, DatumGetInt32(arg), DROP_LIMIT_MS);
 	lock_out_submits(arg, force);

@@ -197,15 +197,24 @@ taskq_register(PG_FUNCTION_ARGS)
 			tq_worker_count(registration.queues, TQ_METRIC_WORKERS_REGISTERED);
 			break;
 		}
-		/* another session was faster: its worker is the former one now */
+		/*
+		 * Another session was faster: its worker is now the former worker of
+		 * the name.
+		 */
 		tq_snapshot_renew();
 		tq_catalog_forget();
 	}
-	/* if this rolls back, the former's next heartbeat creates an entry */
+	/*
+	 * If this rolls back, the next heartbeat of the former worker creates an
+	 * entry.
+	 */
 	if (former.worker_id != 0 && former.worker_id != worker_id)
 		tq_heartbeat_remove(former.worker_id);
 	TQ_DEBUG_POINT("former_ended");
-	/* of all together: keys and tasks are locked in one order */
+	/*
+	 * The tasks of all registrations together: keys and tasks are locked in
+	 * one order.
+	 */
 	returned = tq_reclaim_held_by(&call, ended, false);
 	if (!tq_liveness_alive(worker_id))
 		ereport(
@@ -232,7 +241,7 @@ keep_registration(const TqWorker *former, Registration *registration)
 		return false;
 	registration->incarnation = former->incarnation;
 	/*
-	 * before the change is visible to others: max_running may be set or unset
+	 * before other sessions see the change: max_running may be set or unset
 	 */
 	if (former->max_running != registration->max_running)
 		tq_reservation_invalidate(TQ_OWNER_WORKER, former->worker_id);
@@ -401,8 +410,8 @@ end_registration(int32 worker_id, TqWorkerState how)
 }
 
 /*
- * Same for duties, which do not wait for other transactions: also returns
- * false if a transaction is changing the registration.
+ * End a registration for a duty, which does not wait for other transactions:
+ * also returns false if a transaction is changing the registration.
  */
 bool
 tq_registration_end_if_free(int32 worker_id, TqWorkerState how)

@@ -219,8 +219,8 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 }
 
 /*
- * Read an object with the names of taskq_submit's arguments as these
- * arguments. *named has the ones that are present, null or not.
+ * Read an object whose members have the names of taskq_submit's arguments.
+ * Sets *named to the arguments that are present, null or not.
  */
 void
 tq_submission_read_entry(FunctionCallInfo inner, JsonbValue *entry,
@@ -304,7 +304,7 @@ read_member(FunctionCallInfo inner, const TqEntryKind *kind, const char *name,
 	return n;
 }
 
-/* The members that exist and are not refused. */
+/* Returns the names of the members that the caller accepts. */
 static char *
 member_words(const TqEntryKind *kind)
 {
@@ -370,8 +370,8 @@ tq_submission_carried(TqSubmission *sub, TqTask *origin)
 
 /*
  * Describe the same task again, submitted by current_user and due now.  A
- * deadline that has passed is left out; one that counts from the submit starts
- * again.
+ * deadline that has passed is omitted; a deadline that counts from the submit
+ * restarts.
  */
 Jsonb *
 tq_submission_again(TqSubmission *sub, TqQueue *queue, TqTask *origin)

@@ -14,7 +14,7 @@
 #include "base/types.h"
 #include "store/table.h"
 
-/* What an entry says about its key. */
+/* The key, reference and insertion of an entry. */
 typedef struct TqSubmissionKey
 {
 	char       *queue_name;
@@ -30,7 +30,7 @@ typedef struct TqSubmissionKeys
 {
 	TqSubmissionKey *all;
 	int              count;
-	int              references; /* entries that have one */
+	int              references; /* number of entries with a reference */
 } TqSubmissionKeys;
 
 extern void tq_submission_keys_read(Jsonb *list, TqSubmissionKeys *keys);

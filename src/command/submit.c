@@ -97,7 +97,7 @@ taskq_submit(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(task_id);
 }
 
-/* Same as taskq_submit(queue, payload). */
+/* Submit a task as taskq_submit(queue, payload) does. */
 int64
 tq_submit_plain(char *queue_name, Jsonb *payload)
 {
@@ -160,7 +160,9 @@ tq_submit_one(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id)
 	}
 }
 
-/* Same, but return false on a conflict instead of raising an error. */
+/*
+ * Submit one task, but return false on a conflict instead of raising an error.
+ */
 bool
 tq_submit_try(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			  int64 *holder, TqState *holder_state)
@@ -193,7 +195,7 @@ tq_submit_is_held(const TqQueue *queue, const char *reference, int64 *task_id,
 		   tq_submit_is_held_by_finished(queue, reference, 0, task_id, state);
 }
 
-/* Insert the task, unless another one has its reference. */
+/* Insert the task, unless another task has its reference. */
 static bool
 insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			Holder *holder)
@@ -240,7 +242,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			return false;
 		}
 	}
-	/* only now: max_depth refuses only new tasks */
+	/* checked only now, since max_depth refuses only new tasks */
 	if (!sub->any_depth)
 		tq_limit_check_depth(sub->queue);
 	*task_id = task.f.task_id;
@@ -334,9 +336,9 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * Move earlier tasks of the key out of the way of the new one.  Sets
+ * Move earlier tasks of the key out of the way of the new task.  Sets
  * holder->task_id to the task whose reference the new task takes over, or 0.
- * Returns false, and moves nothing, if another task has the reference.
+ * If another task has the reference, returns false and moves no task.
  */
 static bool
 make_way(TqCall *call, const TqSubmission *sub, Holder *holder)
@@ -379,9 +381,9 @@ tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 }
 
 /*
- * Replace everything that a later submit with the same reference replaces.
- * The result is different work: attempts restart, and the checkpoint is
- * removed.
+ * Replace the values of a task by those of a later submit with the same
+ * reference.  The result is different work: attempts restart, and the
+ * checkpoint is removed.
  */
 static void
 replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)

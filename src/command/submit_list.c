@@ -37,7 +37,7 @@ PG_FUNCTION_INFO_V1(taskq_submit_tasks);
 typedef enum WaitMode
 {
 	WAIT_FREELY,   /* at most one reference */
-	WAIT_A_MOMENT, /* then give up: 55P03 */
+	WAIT_A_MOMENT, /* then give up with 55P03 */
 	WAIT_IN_ORDER  /* after locking all references */
 } WaitMode;
 
@@ -90,7 +90,7 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(one);
 		if (i > 0 && sub.reference != NULL)
 			tq_snapshot_renew();
-		/* the next one would delete it */
+		/* the next task would delete it */
 		isnull =
 			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
 			!tq_submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
@@ -193,8 +193,8 @@ submit_tasks(void *arg)
 }
 
 /*
- * Returns false if there is no id to return.  An entry that a later one
- * deletes is checked, but not written.
+ * Returns false if there is no id to return.  If a later entry would delete
+ * the task of this entry, the entry is checked, but not written.
  */
 static bool
 submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)

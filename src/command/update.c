@@ -136,7 +136,10 @@ tq_update_apply(TqTask *task, TqChanges *changes, TimestampTz *due_at)
 	return queue;
 }
 
-/* Refuse members that say how to submit, not what. */
+/*
+ * Refuse members that say how a task is submitted and are not settings of the
+ * task.
+ */
 static void
 refuse_members(const TqChanges *changes)
 {
@@ -208,7 +211,9 @@ set_words(TqTask *task, const TqChanges *changes)
 #undef SET_WORD
 }
 
-/* A role that changes what the task does, or where, becomes its submitter. */
+/*
+ * A role that changes the payload, data or queue of a task becomes its run_as.
+ */
 static void
 set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 {

@@ -10,7 +10,7 @@
 #include "command/submission.h"
 #include "store/table.h"
 
-/* What to change; a member that is named and null is removed. */
+/* The settings to change; a setting that is named and null is removed. */
 typedef struct TqChanges
 {
 	TqSubmission sub;

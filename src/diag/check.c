@@ -251,8 +251,8 @@ report_both(ReturnSetInfo *result, const Problem *first, uint64 first_count,
 }
 
 /*
- * Report what the background worker should have processed, and does not
- * process on request.
+ * Report overdue tasks that the background worker does not process on request
+ * either.
  */
 static void
 check_overdue(ReturnSetInfo *result)

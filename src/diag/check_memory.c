@@ -6,9 +6,10 @@
  * difference is checked again after all ended transactions have published
  * their changes (tq_counter_wait_for_ended):
  *
- * - A running task has an entry in shared/running.c, if that is complete.  The
+ * - If shared/running.c is complete, each running task has an entry there.
+ *   The
  *   entry has the task's newest claim, and does not expire later than the row.
- * - Numbers of live tasks, if known, are those of the tables.  They are read
+ * - Numbers of live tasks, if known, agree with the tables.  They are read
  *   before and after the rows, with a number that tells whether they were
  *   written in the meantime.
  * - Reserved claims are compared while none can be made (engine/limit.c).
@@ -95,7 +96,7 @@ typedef struct Numbers
 	uint64 changes; /* of memory, before reading the rows */
 	int64  known[TQ_LIVE_STATES];
 	int64  counted[TQ_LIVE_STATES];
-	bool   differed; /* in the comparison before */
+	bool   differed; /* in the previous comparison */
 } Numbers;
 
 static const char *suspicion(int64 task_id);
@@ -435,7 +436,7 @@ tq_check_leaked(ReturnSetInfo *result)
 						"%s %d", whose[leaked[i].kind], leaked[i].id);
 }
 
-/* Keep those that still exist. */
+/* Keep the entries that still exist. */
 static int
 keep_leaked(TqLeakedEntry *leaked, int count)
 {

@@ -1,6 +1,6 @@
 /*
  * check_rows.h
- *		taskq_check(): what SQL cannot compare.
+ *		taskq_check(): comparisons that SQL cannot make.
  *
  * Copyright (c) 2026, the taskq developers
  */

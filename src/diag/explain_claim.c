@@ -1,7 +1,7 @@
 /*
  * explain_claim.c
- *		taskq_explain_claim: what a claim would get now, or why it gets no
- *		task.
+ *		taskq_explain_claim: which task a claim would get now, or why it gets
+ *		no task.
  *
  * It reports the first reason that applies, in the order in which a claim
  * meets them:
@@ -142,7 +142,9 @@ check_rights(TqExplain *e, Claim *claim)
 			tq_worker_look(claim->worker_name, e->names, &claim->worker);
 }
 
-/* What may be shown of a queue; NULL: of all queues. */
+/*
+ * Determine what may be shown of a queue, or of all queues if queue is NULL.
+ */
 static int
 see_rights(TqExplain *e, const TqQueue *queue)
 {
@@ -280,7 +282,10 @@ explain_all(TqExplain *e, const Claim *claim)
 	return false;
 }
 
-/* Report what a claim from this queue would get; return true if a task. */
+/*
+ * Report what a claim from this queue would get.  Returns true if it would get
+ * a task.
+ */
 static bool
 explain_from(TqExplain *e, const Claim *claim, const TqQueue *queue)
 {

@@ -2,9 +2,9 @@
  * explain_workers.c
  *		Which workers could claim a ready task, and which task comes before it.
  *
- * The registered workers are tested in this order: are there any for the
- * queue, do any have the task's tags, are any alive, heard of, not draining,
- * below their max_running?  The first negative answer is the reason.
+ * The registered workers are tested in this order: is there a worker for the
+ * queue, does one have the task's tags, is one alive, not silent, not
+ * draining, below its max_running?  The first negative answer is the reason.
  *
  * Copyright (c) 2026, the taskq developers
  */

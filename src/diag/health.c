@@ -8,9 +8,9 @@
  *
  * All checks are read-only, and cheap enough for a probe that runs every few
  * seconds: no check scans all of taskq.task as long as there is no problem and
- * the library is preloaded.  taskq_health() therefore also works on a standby,
- * in a copy that has not been activated, and without preloading; checks then
- * report what does not apply.
+ * the library is preloaded. taskq_health() therefore also works on a standby,
+ * in a copy that has not been activated, and without preloading; a check that
+ * does not apply there says so in its detail.
  *
  * This file has the checks of processes and of memory, health_queue.c those of
  * duties and queues, and health_server.c those of the server.
@@ -68,7 +68,7 @@ static void look_at(void *arg);
 static void room(TqHealth *health, const char *setting, int used, int max,
 				 const char *consequence);
 
-/* In row order.  The names have no other use. */
+/* The checks in the order of their rows. */
 static const struct
 {
 	const char *name;

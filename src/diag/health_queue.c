@@ -106,7 +106,7 @@ static TqStmt stmt_is_ready = {
 	"                    AND t.available_at <= $2))",
 	{INT4OID, TIMESTAMPTZOID}};
 
-/* Do rows show a claim since then? */
+/* Do rows show a claim since the given time? */
 static TqStmt stmt_was_claimed = {
 	"SELECT EXISTS (SELECT FROM taskq.task t"
 	"   WHERE t.queue_id = $1 AND t.state = " TQ_SQL_STATE_RUNNING
@@ -320,7 +320,7 @@ tq_health_claims(TqHealth *health)
 	}
 	if (tq_spi_look(&stmt_pause, &arg, NULL, 1) > 0 &&
 		tq_spi_int4(0, 4, -1) == 0)
-		rows = 0; /* all are paused: the check for that reports it */
+		rows = 0; /* all queues are paused, which the check paused reports */
 	tq_spi_leave(&spi);
 	for (uint64 i = 0; i < rows; i++)
 	{
@@ -421,7 +421,8 @@ at_least(int64 count)
 }
 
 /*
- * Has a queue had ready tasks since before then, without a claim since then?
+ * Has a queue had ready tasks since before the given time, without a claim
+ * since that time?
  * *last is the time of the last claim, 0 if unknown.  A queue that has reached
  * its max_running is not neglected.
  */

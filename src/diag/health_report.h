@@ -19,7 +19,7 @@ typedef struct TqHealth
 
 	/* needed by all checks */
 	bool        standby;
-	bool        copy; /* a copy that is not activated */
+	bool        copy; /* the database is a copy that was not activated */
 	TimestampTz wall;
 	TimestampTz now; /* dispatch clock */
 } TqHealth;

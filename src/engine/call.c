@@ -78,7 +78,8 @@ tq_call_begin_look(TqCall *call)
 }
 
 /*
- * Take a new snapshot within a call, and new moments for what it may record.
+ * Take a new snapshot within a call, and new moments for the ranges that it
+ * may record.
  */
 void
 tq_call_renew(TqCall *call)

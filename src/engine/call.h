@@ -13,11 +13,13 @@
 struct TqSteps
 {
 	List               *moved;  /* of TqMoved, in the order of the moves */
-	bool                locked; /* the moves need no more instance locks */
+	bool                locked; /* the moves need no further instance locks */
 	struct TqHeldLocks *held;   /* for a move that was given up */
 };
 
-/* What upper layers do at the end of a call.  They set these at load time. */
+/*
+ * Functions of upper layers that run at the end of a call; set at load time.
+ */
 typedef struct TqCallHooks
 {
 	/* decide about the keys that were left unsettled (call->keys) */

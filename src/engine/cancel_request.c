@@ -37,7 +37,8 @@ static Datum all_tasks_asked(int32 worker_id);
 
 /*
  * Return the worker's tasks that were asked to stop, as bigint[].  If there is
- * shared memory, tables are only read when it says that there may be one.
+ * shared memory, tables are read only when it says that there may be such a
+ * task.
  */
 Datum
 tq_cancel_request_tasks(int32 worker_id)
@@ -62,7 +63,7 @@ tq_cancel_request_tasks(int32 worker_id)
 	args[0] = tq_spi_int8_array(ids, count);
 	args[1] = Int32GetDatum(worker_id);
 	tq_spi_enter(&spi);
-	/* keep those of the given tasks that were asked to stop */
+	/* keep the given tasks that were asked to stop */
 	rows = tq_spi_look(&stmt_asked, args, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
 	tq_spi_leave(&spi);
@@ -73,7 +74,7 @@ tq_cancel_request_tasks(int32 worker_id)
 	return tq_spi_int8_array(ids, (int) rows);
 }
 
-/* Same, by reading all tasks. */
+/* Find the tasks that were asked to stop by reading all tasks. */
 static Datum
 all_tasks_asked(int32 worker_id)
 {

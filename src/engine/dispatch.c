@@ -66,9 +66,9 @@ typedef struct Cursor
 	int         count; /* number of its priorities; -1: unknown */
 	int         next;
 	int16       priorities[TQ_RANGE_PRIORITIES];
-	TqPosition  bound;    /* the next task is there or behind it */
+	TqPosition  bound;    /* the next task is at this position or behind it */
 	bool        has_head; /* it is there */
-	bool        popped;   /* some were taken out of the ring */
+	bool        popped;   /* some candidates were taken out of the ring */
 	bool        in_ring;  /* in the ring, and not in scan */
 	TqLaneScan *scan;     /* NULL: not opened */
 } Cursor;
@@ -86,7 +86,7 @@ typedef struct Walk
 	TqTask             *claimed;
 	int                 count;
 	bool                lost_race;
-	TransactionId       writer; /* that changed a row that was skipped */
+	TransactionId       writer; /* transaction that changed a skipped row */
 	bool                saw_deadline;
 	TqReservation       reserved; /* any value but DONE ends the walk */
 	TqPeek             *peek;     /* if set, take no task */
@@ -143,7 +143,10 @@ tq_dispatch_claim(TqCall *call, TqDispatch *dispatch, TqTask **claimed)
 			walk.reserved != TQ_RESERVE_DONE || IsolationUsesXactSnapshot())
 			break;
 		tq_call_renew(call);
-		/* it may have rolled back, and published that before the new moment */
+		/*
+		 * The transaction may have rolled back, and published that before the
+		 * new moment.
+		 */
 		walk.writer = InvalidTransactionId;
 	}
 	walk_end(&walk);
@@ -180,9 +183,10 @@ tq_dispatch_oldest(TqCall *call, const TqQueue *queue, TimestampTz *oldest)
 }
 
 /*
- * Find what a claim with these tags (NULL: any tags) would get first; or with
- * later, the fixed part of the task that will be due first.  Takes no task,
- * and reads a bounded number of entries unless the caller requests otherwise.
+ * Find the task that a claim with these tags (NULL: any tags) would get first;
+ * or with later, the fixed part of the task that will be due first.  Claims no
+ * task, and reads a bounded number of entries unless the caller requests
+ * otherwise.
  */
 void
 tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
@@ -203,7 +207,10 @@ tq_dispatch_peek(TqCall *call, const TqQueue *queue, const TqTags *tags,
 	walk.way.jumps &= !IsolationUsesXactSnapshot();
 	walk.way.later = later;
 	walk.way.bounded = !wanted.to_the_end;
-	/* then without skipping dead ranges: they hide what others are changing */
+	/*
+	 * Then do not skip dead ranges, which hide tasks that other transactions
+	 * are changing.
+	 */
 	for (int i = 0; i < 2; i++)
 	{
 		memset(peek, 0, sizeof(*peek));
@@ -246,8 +253,8 @@ walk_end(Walk *walk)
 }
 
 /*
- * Create cursors for the lanes of a queue that match the tags; NULL: all
- * lanes.
+ * Create cursors for the lanes of a queue that match the tags, or for all
+ * lanes if tags is NULL.
  */
 static void
 choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
@@ -372,7 +379,7 @@ highest_priority(Walk *walk, int16 *priority)
 	return found;
 }
 
-/* Hand out tasks of one priority, then move on to the next one. */
+/* Claim tasks of one priority, then continue with the next priority. */
 static void
 walk_priority(Walk *walk, int16 priority)
 {
@@ -455,7 +462,10 @@ is_being_taken(Walk *walk, TupleTableSlot *slot)
 	return true;
 }
 
-/* Try the next task in the ring; it need not be the one seen before. */
+/*
+ * Try the next task in the ring, which need not be the task that was seen
+ * before.
+ */
 static void
 try_candidate(Walk *walk, Cursor *cursor)
 {
@@ -478,13 +488,14 @@ try_candidate(Walk *walk, Cursor *cursor)
 							&candidate, walk->slot))
 	{
 		/*
-		 * the session that added it may have seen what this snapshot does not
+		 * the session that added it may have seen rows that this snapshot does
+		 * not see
 		 */
 		if (moment > walk->call->ring_moment)
 			tq_claim_ring_empty(cursor->lane_id, cursor->priority);
 		return;
 	}
-	/* do not keep tasks that others could take hidden behind it */
+	/* do not hide tasks behind it that other claims could take */
 	if (!read_row(walk, walk->slot, &task) || !take(walk, &task))
 		tq_claim_ring_empty(cursor->lane_id, cursor->priority);
 }
@@ -507,8 +518,8 @@ leave_candidates(Walk *walk, Cursor *cursor)
 }
 
 /*
- * Hand out some of the first due tasks.  If there are more than the window can
- * hold, each is in it with the same probability.
+ * Claim some of the first due tasks.  If there are more tasks than the window
+ * can hold, each is in the window with the same probability.
  */
 static void
 walk_random(Walk *walk)
@@ -563,8 +574,9 @@ compare_bounds(Datum a, Datum b, void *arg)
 }
 
 /*
- * Return the cursor whose head comes first in the queue's order; NULL if all
- * are at their ends.  A lane is scanned only if no better head is known.
+ * Return the cursor whose head comes first in the queue's order, or NULL if
+ * all cursors are at their ends.  A lane is scanned only if no better head is
+ * known.
  */
 static Cursor *
 best_head(Walk *walk)
@@ -614,7 +626,7 @@ head_row(const Cursor *cursor)
 	return *(TqTaskFixed *) GETSTRUCT(tuple);
 }
 
-/* Read a pending task; return false if it must not be handed out. */
+/* Read a pending task.  Returns false if it must not be claimed. */
 static bool
 read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
 {

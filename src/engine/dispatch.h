@@ -16,27 +16,27 @@ typedef struct TqDispatch
 	TqQueue      *queue;
 	const TqTags *tags; /* of the claimer */
 	TqOrder       order;
-	int           reach; /* random: of so many; 0: the queue's */
+	int           reach; /* random: number of candidates; else 0 */
 	int           max_tasks;
 	int32         worker_id;
-	int64         lease;       /* 0: not given; then */
+	int64         lease;       /* 0: no lease was given; then */
 	bool          while_alive; /* while it lives, or as configured */
 	TqLimit      *limit;
 	bool          unknown; /* out: a limit must be recounted first */
 	bool          full;    /* out: a limit allows no more tasks */
 } TqDispatch;
 
-/* What a claim would find. */
+/* What a claim would find, as tq_dispatch_peek reports it. */
 typedef struct TqPeek
 {
-	bool   to_the_end; /* in: no bound on the number of entries */
-	int    reach;      /* in: any one of so many; 0: the first one */
-	bool   found;
-	TqTask head;    /* the first one that it would get */
-	int    busy;    /* skipped: open transactions are changing them */
-	int    past;    /* skipped: past their deadline */
-	int64  past_id; /* the first of these */
-	bool   gave_up; /* there are more entries than may be read */
+	bool to_the_end; /* in: no bound on the number of entries */
+	int  reach; /* in: choose one of this number of tasks; 0: the first task */
+	bool found;
+	TqTask head; /* the first task that the claim would get */
+	int   busy; /* tasks skipped because open transactions are changing them */
+	int   past; /* tasks skipped because they are past their deadline */
+	int64 past_id; /* the first task past its deadline */
+	bool  gave_up; /* there are more entries than may be read */
 } TqPeek;
 
 extern int  tq_dispatch_claim(TqCall *call, TqDispatch *dispatch,

@@ -2,9 +2,9 @@
  * dispatch_task.c
  *		Claiming one given task.
  *
- * taskq_change claims a task that the caller has chosen and locked.  It is
- * subject to the same conditions as a task that a claim finds: its worker, its
- * queue, its limits.
+ * taskq_change claims a task that the caller has chosen and locked.  The same
+ * conditions apply as to a task that a claim finds: the state of the worker
+ * and of the queue, and the limits.
  *
  * Copyright (c) 2026, the taskq developers
  */

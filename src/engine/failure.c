@@ -101,9 +101,9 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 /*
  * Decide what follows if a task has lost its worker (worker_dead), its lease
  * (lease_expired) or exceeded its time limit (timeout).  The first two follow
- * the option on_worker_death if attempts are left: the task is handed out
- * again immediately at its place (but after a backoff if this happens a second
- * time), suspended, or dead.  A timeout counts as a failure.
+ * the option on_worker_death if attempts are left: the task becomes pending at
+ * its former position (due immediately, or after a backoff if this happens a
+ * second time), suspended, or dead.  A timeout counts as a failure.
  */
 void
 tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
@@ -152,8 +152,8 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 }
 
 /*
- * Return when a running task was due that returns to the queue without a
- * failure of its own, so that it keeps its place. 0: now.
+ * Return the due time of a running task that returns to the queue without a
+ * failure of its own, so that it keeps its position; 0 means now.
  */
 TimestampTz
 tq_failure_place(const TqTask *task)

@@ -45,9 +45,9 @@ typedef enum Column
 StaticAssertDecl(COLUMNS == TQ_HISTORY_COLUMNS, "columns of taskq.transition");
 
 /*
- * Record that the task, as it was written, came from another state;
- * TQ_STATE_NONE if it is new.  If it is still in that state, it has been
- * deleted.
+ * Record the change of a task, as it was written, from another state
+ * (TQ_STATE_NONE if the task is new).  If the task still has that state, it
+ * has been deleted.
  */
 void
 tq_history_write(TqCall *call, TqTask *task, int from)

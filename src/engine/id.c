@@ -8,7 +8,7 @@
  * again.
  *
  * Bounds.  No id above taskq.task_id_bound_seq and no token above
- * taskq.token_bound_seq has been given out: the bound is raised first, by
+ * taskq.token_bound_seq has ever been used: the bound is raised first, by
  * 65,536 at a time, and its WAL is flushed.  All numbers whose use a crash can
  * lose are below the bound.
  *
@@ -22,17 +22,17 @@
  * tokens of claims that were rolled back are in no row, but only in memory
  * (shared/token_floor.c, whose number taskq.start_seq remembers).  Without
  * shared memory each session reserves some tokens for itself; if the last
- * token of a task came from another session, the next one is taken from above
+ * token of a task came from another session, the session takes a token above
  * it.
  *
  * Timelines.  Servers that share a history, such as a promoted standby and a
- * primary that is still running, are on different timelines.  The new one
- * knows neither the last numbers of the old one nor its bounds.  So the first
- * id on a new timeline jumps 2^24 above the last one known, which is more than
- * the old primary will give out before it is stopped, and the tokens jump 2^32
- * above their bound; several timelines jump several times as far.  A token is
- * also above (timeline - 1) * 2^20. taskq.timeline_seq holds the timeline of
- * the last jump.
+ * primary that is still running, are on different timelines.  The promoted
+ * server knows neither the last numbers of the old primary nor its bounds.  So
+ * the first id on a new timeline jumps 2^24 above the last known id, which is
+ * more than the old primary will use before it is stopped, and the tokens jump
+ * 2^32 above their bound; several timelines jump several times as far.  A
+ * token is also above (timeline - 1) * 2^20. taskq.timeline_seq holds the
+ * timeline of the last jump.
  *
  * The numbers do not run out: a start takes 2^16 of 2^61 tokens and a crash at
  * most 2^16 of 2^43 ids, so one per second is possible for four years; a
@@ -46,7 +46,7 @@
  * a relation: setval keeps that lock to the end), which it releases
  * immediately.  That lock is the last one in the lock order.  The numbers are
  * advanced first, then flushed, and then the new start, timeline and crash are
- * recorded: whatever part of this a crash loses is repeated.
+ * recorded; if a crash loses a part of this, that part is repeated.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -70,7 +70,7 @@
 #define TOKEN_SHARE INT64CONST(1024)     /* per session, not preloaded */
 #define TOKEN_SPAN (INT64CONST(1) << 20) /* per timeline, at least */
 
-/* The remembered numbers, and what they are compared with. */
+/* The remembered numbers, and the values with which they are compared. */
 typedef struct Numbers
 {
 	int64 last_id;
@@ -87,7 +87,7 @@ typedef struct Numbers
 /* The extension (base/catalog.c) that this session has checked. */
 static uint64 settled_identity = 0;
 
-/* And the values found, or raised since. */
+/* The values found then, or raised since. */
 static int64  id_bound = 0;
 static uint64 settled_start = 0;
 static int64  token_base = 0; /* tokens of this start are above */
@@ -182,7 +182,7 @@ tq_id_next_token(int64 task_id, int64 previous)
 	return token;
 }
 
-/* Find out which numbers have been given out, and continue above them. */
+/* Find out which numbers have been used, and continue above them. */
 static void
 settle(Oid sequence)
 {
@@ -266,7 +266,7 @@ move_on(Numbers *numbers)
 		set(&set_start, numbers->start_now);
 }
 
-/* Raise the bound before the id is given out. */
+/* Raise the bound before the id is used. */
 static void
 raise_ids(Oid sequence, int64 id)
 {
@@ -284,7 +284,7 @@ raise_ids(Oid sequence, int64 id)
 	id_bound = numbers.id_bound;
 }
 
-/* Same for a token. */
+/* Raise the bound before the token is used. */
 static void
 raise_tokens(Oid sequence, int64 token)
 {
@@ -347,7 +347,7 @@ set(TqStmt *stmt, int64 value)
 	tq_spi_run(stmt, &arg, NULL, SPI_OK_SELECT, 0);
 }
 
-/* Make the changes durable, whatever happens to the transaction. */
+/* Make the changes durable, even if the transaction rolls back. */
 static void
 flush(void)
 {

@@ -1,6 +1,6 @@
 /*
  * id.h
- *		Numbers that are never given out twice.
+ *		Numbers that are never used twice.
  *
  * Copyright (c) 2026, the taskq developers
  */

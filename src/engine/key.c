@@ -2,17 +2,17 @@
  * key.c
  *		Keys: the queue's rule for tasks with the same key, and their locks.
  *
- * A row of taskq.key is the mutex of a key.  It is locked, and seldom changed,
- * by every action that makes a task of the key pending or ends that, and by
- * insertions that affect earlier tasks.  A claim never locks it, since a
- * pending task blocks the others in the same way as a running one.  The lock
- * is held until the end of the transaction, or of a savepoint that is rolled
- * back.
+ * A row of taskq.key is the mutex of a key.  Every action that makes a task of
+ * the key pending, or ends a pending or running task of the key, locks the row
+ * and seldom changes it; so do insertions that affect earlier tasks.  A claim
+ * never locks it, since a pending task blocks other tasks in the same way as a
+ * running task.  The lock is held until the end of the transaction, or of a
+ * savepoint that is rolled back.
  *
  * The lock order within a call is keys by queue and key, then tasks by id.  A
- * call that moves one task locks its key just before it writes; a call that
- * moves many locks all keys beforehand (tq_key_lock_names), and so does one
- * that takes a finished task out of the archive.
+ * call that moves one task locks its key just before it writes.  A call that
+ * moves many tasks, or that takes a finished task out of the archive, locks
+ * all keys beforehand (tq_key_lock_names).
  *
  * A queue may get or lose its rule while tasks are in progress.  The change
  * takes SHARE ROW EXCLUSIVE on taskq.queue_change, and a session that reads
@@ -193,9 +193,9 @@ tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 }
 
 /*
- * Lock the key of a task, if its queue orders tasks by key, and that of the
- * copy that it may leave when it dies.  Call this before the task is taken out
- * of the archive, or an id is assigned to a new task like it.
+ * Lock the key of a task, if its queue orders tasks by key, and the key of the
+ * copy that may be submitted when it dies.  Call this before the task is taken
+ * out of the archive, or an id is assigned to a new task like it.
  */
 void
 tq_key_lock_task(TqCall *call, const TqQueue *queue, const TqTask *task)
@@ -206,10 +206,10 @@ tq_key_lock_task(TqCall *call, const TqQueue *queue, const TqTask *task)
 }
 
 /*
- * Same for the live ones of many tasks, before the first one is moved.  Only
- * for tasks on whose queues current_user has the right and which, if tokens
- * are given, are held under them: a role must not block the tasks of others.
- * Right 0 is for the extension itself.
+ * Lock the keys of the live tasks of a list, before the first task is moved.
+ * Tasks are skipped if current_user does not have the right on their queues,
+ * or, if tokens are given, if they are not held under their tokens: a role
+ * must not block tasks of other roles.  Right 0 is for the extension itself.
  */
 void
 tq_key_lock_tasks(TqCall *call, const int64 *ids, const int64 *tokens,
@@ -286,8 +286,8 @@ tq_key_write_out_of_order(TqCall *call, TqKey *key)
 }
 
 /*
- * For a call with a list: decide once for each key which task is next, at the
- * end of the call.
+ * At the end of a call with a list, decide once for each key which task is
+ * next.
  */
 void
 tq_key_settle_later(TqCall *call)
@@ -398,7 +398,7 @@ keys_of(TqCall *call)
 	return call->keys;
 }
 
-/* Same, with taskq.key open. */
+/* Like the function above, with taskq.key already open. */
 static TqKeys *
 open_keys_of(TqCall *call)
 {
@@ -473,7 +473,7 @@ is_being_made(TqCall *call, TqKeys *keys, const TqKey *key)
 	found = index_getnext_slot(keys->scan, ForwardScanDirection, keys->slot) &&
 			TransactionIdIsValid(dirty.xmin);
 	ExecClearTuple(keys->slot);
-	/* its snapshot is about to be released */
+	/* the scan's snapshot is about to be released */
 	keys->scan->xs_snapshot = GetActiveSnapshot();
 	MemoryContextSwitchTo(mine);
 	return found;
@@ -539,7 +539,7 @@ lock_row(TqCall *call, TqKeys *keys, TqKey *key, bool own, bool wait,
 			break;
 		case TM_WouldBlock:
 			break;
-		case TM_Deleted: /* it was not needed; now it is */
+		case TM_Deleted: /* the lock was not needed before, but is now */
 			found = false;
 			break;
 		default:

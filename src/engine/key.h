@@ -34,19 +34,19 @@ typedef struct TqKey
 	TqKeyName     name;
 	bool          locked;
 	/* for keyed/key_queue.c */
-	int64        *out_of_order;
-	int           out_of_order_count;
-	bool          full;      /* a new task must wait */
-	int           room;      /* for at least so many new tasks */
-	bool          unsettled; /* next task is decided at the call's end */
-	int64         foremost;  /* of those that wait for it; 0: none */
+	int64 *out_of_order;
+	int    out_of_order_count;
+	bool   full;      /* a new task must wait */
+	int    room;      /* at least for this number of new tasks */
+	bool   unsettled; /* next task is decided at the call's end */
+	int64  foremost;  /* of the tasks that wait for it; 0: no task waits */
 	struct TqKey *next_unsettled;
 } TqKey;
 
 /* The keys of a call.  Lives as long as the call. */
 struct TqKeys
 {
-	HTAB           *by_hash; /* the locked ones; NULL: none yet */
+	HTAB           *by_hash; /* the locked keys; NULL: no key is locked yet */
 	Relation        rel;
 	Relation        index;
 	IndexScanDesc   scan;

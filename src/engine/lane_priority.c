@@ -103,7 +103,10 @@ tq_lane_priority_read(Relation table, Relation index, Snapshot snapshot,
 	return found;
 }
 
-/* Same for a walk, unless it has read as many entries as it may. */
+/*
+ * Find the highest priority for a walk, unless the walk has read as many
+ * entries as it may.
+ */
 bool
 tq_lane_priority_next(TqLaneScanDirection *way, int64 lane_id, bool below,
 					  int16 *priority)

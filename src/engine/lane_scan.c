@@ -18,15 +18,16 @@
  * - A span that has new parts is recorded when it ends.  The first span is
  *   also recorded while it is walked; then the ranges are read again, since
  *   concurrent scans record their progress as well.  Thus simultaneous claims
- *   do not all walk over what each of them has taken.  Ends of spans are
- *   positions of entries, or positions next to them, or the ends of all
- *   positions, but never a time read from a clock.
+ *   do not all read the entries of tasks that one of them has taken.  Ends of
+ *   spans are positions of entries, or positions next to them, or the ends of
+ *   all positions, but never a time read from a clock.
  *
  * Recording requires a snapshot that was taken for this walk after
  * call->moment was read, and hence READ COMMITTED.  Skipping is correct with
- * any snapshot: what is dead now cannot be claimed.  However, tasks that this
- * transaction itself has put somewhere are invisible to other sessions, which
- * pass them; there no range is trusted (xact/position_note.h).
+ * any snapshot: what is dead now cannot be claimed.  However, other sessions
+ * do not see tasks that this transaction itself has written, and record their
+ * positions as dead; at these positions no range is trusted
+ * (xact/position_note.h).
  *
  * If two entries have the same position, at most one leads to a row.
  *
@@ -70,7 +71,7 @@ struct TqLaneScan
 	/* the span being walked, in the direction of the walk */
 	TqPosition from;
 	bool       from_entry; /* from becomes the first entry */
-	bool       above;      /* it is, and what comes before it is unknown */
+	bool above; /* from is an entry, and positions before it are unknown */
 	TqPosition to;
 	bool       reaches; /* to is set */
 	bool       to_end;  /* there is no entry behind it */
@@ -205,7 +206,7 @@ tq_lane_scan_next(TqLaneScan *scan)
 }
 
 /*
- * No claim can take the current task, until its position is published again.
+ * The current task cannot be claimed until its position is published again.
  */
 void
 tq_lane_scan_pass(TqLaneScan *scan)
@@ -216,8 +217,9 @@ tq_lane_scan_pass(TqLaneScan *scan)
 }
 
 /*
- * Get the entries that come next, for other claims; none if the scan has left
- * a task.  Reads only the index; the scan cannot be continued.
+ * Get the entries that come next, for other claims.  If the scan has left a
+ * task, there are no such entries.  Reads only the index; the scan cannot be
+ * continued.
  */
 int
 tq_lane_scan_ahead(TqLaneScan *scan, TqCandidate *candidates, int max)
@@ -258,7 +260,10 @@ tq_lane_scan_fetch(TqLaneScanDirection *way, int64 lane_id, int16 priority,
 	bool                 should_free;
 	const TqTaskFixed   *row;
 
-	/* the table may have been truncated; while it is open it is not */
+	/*
+	 * The table may have been truncated before it was opened, but not while it
+	 * is open.
+	 */
 	if (way->blocks == 0)
 		way->blocks = RelationGetNumberOfBlocks(rel);
 	if (ItemPointerGetBlockNumber(&tid) >= way->blocks)
@@ -365,7 +370,7 @@ near_end(const TqLaneScanDirection *way)
 	return TQ_DEAD_RANGE_BEGIN;
 }
 
-/* Return the last position; likewise. */
+/* Return the last position to walk; it comes from the clock, too. */
 static TqPosition
 far_end(const TqLaneScanDirection *way)
 {
@@ -474,7 +479,7 @@ start_behind(TqLaneScan *scan, TqPosition position)
 
 /*
  * Move to the next entry.  At the end of the walk return false; the span then
- * reaches as far as no entry was found.
+ * ends where the search for entries ended.
  */
 static bool
 next_entry(TqLaneScan *scan)
@@ -517,7 +522,7 @@ jump(TqLaneScan *scan)
 	if (range == NULL)
 		return false;
 	reach(scan, edge_of(scan->way, range));
-	scan->is_news = true; /* joins it with what was passed before */
+	scan->is_news = true; /* joins the range with the entries passed before */
 	if (!ahead(scan->way, scan->far, edge_of(scan->way, range)))
 		scan->ended = true;
 	else if (tq_scan_compare(range->lo, range->hi) != 0)
@@ -592,8 +597,8 @@ leave(TqLaneScan *scan)
 }
 
 /*
- * The span ends.  That there is no entry behind the last one is recorded
- * separately, since the next task invalidates it.
+ * The span ends.  The positions behind the last entry are recorded separately,
+ * since the next task invalidates that range.
  */
 static void
 tell_span(TqLaneScan *scan)
@@ -612,7 +617,7 @@ tell_span(TqLaneScan *scan)
 }
 
 /*
- * Record the progress of the first span, and read that of other scans.
+ * Record the progress of the first span, and read the progress of other scans.
  * Positions of tasks that this transaction has taken are included: if it rolls
  * back, they are published afterwards.  The last position is excluded: a task
  * may be there behind a dead entry.

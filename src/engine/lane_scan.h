@@ -21,9 +21,9 @@ typedef struct TqLaneScanDirection
 	bool        later;    /* tasks that are not due, instead of due ones */
 	bool        jumps;    /* skips dead ranges */
 	bool        learns;
-	bool        own;     /* this transaction has put tasks somewhere */
+	bool        own;     /* this transaction has written tasks */
 	BlockNumber blocks;  /* of the table, for tq_lane_scan_fetch */
-	bool        bounded; /* reads at most so many entries: */
+	bool        bounded; /* maximum number of entries to read: */
 	int         budget;
 	bool        gave_up; /* there were more */
 } TqLaneScanDirection;

@@ -3,21 +3,22 @@
  *		Limits of queues and workers: running tasks, rate, depth.
  *
  * A claim from a queue with max_running makes a reservation in shared memory
- * before it writes (shared/counter.c).  A rollback returns it, and the commit
- * that ends the task's attempt releases it (xact/xact.c).
+ * before it writes (shared/counter.c).  A rollback returns the reservation,
+ * and the commit that ends the task's attempt releases it (xact/xact.c).
  *
- * If the number of reserved claims is unknown, no task is handed out until one
+ * If the number of reserved claims is unknown, no task is claimed until a
  * session has counted the running tasks of the queue (or worker).  Claims hold
  * a heavyweight lock on the queue in share mode from before they reserve until
- * they have written, and the counting session holds it in exclusive mode: each
- * reservation is either in a row, or not made yet.  A claim of an open or
- * prepared transaction counts, and so does a task whose end is not committed.
- * While a worker has no limit, its claims only lock their queue.  When it gets
- * a limit, the counting session first waits for claims that may not know it.
+ * they have written, and the counting session holds it in exclusive mode.
+ * While it counts, each reservation is therefore either in a row, or not made
+ * yet.  A claim of an open or prepared transaction counts, and so does a task
+ * whose end is not committed.  While a worker has no limit, its claims only
+ * lock their queue.  When it gets a limit, the counting session first waits
+ * for claims that may not know it.
  *
- * max_depth and taskq.queues use the numbers of live tasks.  These are
- * recounted with a snapshot that does not see this transaction's own work,
- * while other sessions continue.
+ * max_depth and taskq.queues use the numbers of live tasks.  They are
+ * recounted with a snapshot that does not see changes of this transaction;
+ * other sessions continue in the meantime.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -363,8 +364,8 @@ let_claims_write(int32 worker_id)
 }
 
 /*
- * A worker without a limit gets one in this transaction.  What is known about
- * its running tasks must not be trusted once others see the limit.
+ * A worker without a limit gets a limit in this transaction.  Once other
+ * sessions see the limit, the number of its running tasks counts as unknown.
  */
 void
 tq_limit_of_worker_is_new(int32 worker_id)
@@ -393,7 +394,7 @@ try_count_used(TqOwner owner, int32 id)
 		no_room();
 	count = count_held(owner, id, &ids);
 	tq_counter_wait_for_ended();
-	/* the count has not seen what this transaction itself has ended */
+	/* the count has not seen tasks that this transaction itself has ended */
 	done = tq_reservation_count_end(owner, id, begun, instance, ids, count,
 									tq_xact_stopped_of(owner, id));
 	pfree(ids);
@@ -401,10 +402,10 @@ try_count_used(TqOwner owner, int32 id)
 }
 
 /*
- * Are as many claims reserved as there are in rows, as far as can be seen?
- * None can be made during this check, so a number that has not changed was not
- * touched.  (But a savepoint may have been rolled back a moment before its
- * reservations are returned.)
+ * Is the number of reservations equal to the number of claims in rows?  No
+ * reservation can be made during this check, so if the number has not changed,
+ * no reservation was made or returned.  (But a savepoint may have been rolled
+ * back a moment before its reservations are returned.)
  */
 bool
 tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
@@ -547,7 +548,7 @@ try_count_live(void)
 	int             count = 0;
 	bool            done;
 
-	/* without this transaction's own work, which its commit adds */
+	/* without the changes of this transaction, which its commit adds */
 	snapshot->curcid = FirstCommandId;
 	ctl.keysize = sizeof(int32);
 	ctl.entrysize = sizeof(TqLiveCount);

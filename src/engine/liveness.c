@@ -6,11 +6,11 @@
  * (shared/heartbeat.c, shared/running.c).  Otherwise they are rows of
  * taskq.worker_sign and taskq.task_sign, which become effective at commit.
  *
- * No session waits for the row of another transaction, which may be open for
- * long: if the row can be locked immediately it is updated, otherwise a new
- * one is inserted.  So a worker or claim may have several rows, and the newest
- * one counts.  Above READ COMMITTED a row is always inserted, since an update
- * would fail if another session had changed the row.
+ * No session waits for the row of another transaction, which may be open for a
+ * long time: if the row can be locked immediately it is updated, otherwise a
+ * new row is inserted.  So a worker or claim may have several rows, and the
+ * newest one counts.  Above READ COMMITTED a row is always inserted, since an
+ * update would fail if another session had changed the row.
  *
  * When a server begins to preload the library, the progress of running tasks
  * is copied to shared/running.c (tq_liveness_load); then the rows are removed.
@@ -75,7 +75,8 @@ static TqStmt stmt_seen = {
 	{INT4OID}};
 
 /*
- * Workers without a heartbeat since $1, and those without any known heartbeat.
+ * Workers whose last known heartbeat is before $1, and workers without any
+ * known heartbeat.
  */
 static TqStmt stmt_silent = {
 	"SELECT w.worker_id, s.seen_at IS NULL"
@@ -134,7 +135,8 @@ static TqStmt stmt_drop_tasks = {
 	{INT4OID}};
 
 /*
- * Rows of workers that have ended, and all but the newest row of the others.
+ * Rows of workers that have ended, and all rows of other workers except the
+ * newest.
  */
 static TqStmt stmt_clean_workers = {
 	"DELETE FROM taskq.worker_sign WHERE sign_id IN"
@@ -418,7 +420,7 @@ tq_liveness_clean(int limit)
 	return removed;
 }
 
-/* Write a heartbeat as a row; none for a name that is not registered. */
+/* Write a heartbeat as a row, unless the name is not registered. */
 static void
 write_beat(int32 worker_id)
 {

@@ -12,7 +12,7 @@
 
 typedef enum TqTrace
 {
-	TQ_TRACE_BY_QUEUE, /* what the queue's retention says */
+	TQ_TRACE_BY_QUEUE, /* as the queue's retention says */
 	TQ_TRACE_KEEP,
 	TQ_TRACE_NONE
 } TqTrace;
@@ -41,7 +41,7 @@ typedef struct TqMove
 	struct
 	{
 		bool released : 1;  /* the step has nothing left to wait for */
-		bool sent_back : 1; /* it waits again, because a parent does */
+		bool sent_back : 1; /* it waits again, because a parent waits again */
 	} flow;
 
 	struct
@@ -58,10 +58,10 @@ typedef struct TqMoveAnswer
 	TqState  to;
 	TqReason reason;
 	TqEnd    end;
-	bool refused; /* not moved: a wait was, or would be, needed; read again */
-	bool revived; /* the step's workflow had ended, and is live again */
-	bool waits;   /* to blocked, by others of its key */
-	bool cleared; /* others of its key were moved back for it */
+	bool     refused; /* not moved, since a wait was or would be needed */
+	bool     revived; /* the step's workflow had ended, and is live again */
+	bool     waits;   /* to blocked, by others of its key */
+	bool     cleared; /* other tasks of its key were moved back for it */
 } TqMoveAnswer;
 
 #endif /* TQ_MOVE_H */

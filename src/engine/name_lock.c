@@ -33,8 +33,8 @@ tq_name_lock_add(Bitmapset *names, const char *name)
 }
 
 /*
- * Lock the names, and lock those in share mode that the call only depends on,
- * until the transaction ends.
+ * Lock the names until the transaction ends; names on which the call only
+ * depends are locked in share mode.
  */
 void
 tq_name_lock(TqNameKind kind, const Bitmapset *names, const Bitmapset *shared)

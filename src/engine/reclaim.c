@@ -4,8 +4,8 @@
  *		time limit has expired.
  *
  * Rows of several tasks are locked in id order.  The duties never wait for a
- * task that they reclaim: neither for a transaction that is deciding about it,
- * nor for the consequences of its end.
+ * task that they reclaim: neither for a transaction that is changing it, nor
+ * for transactions on which the consequences of its end depend.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -87,8 +87,8 @@ tq_reclaim_held_by(TqCall *call, List *workers, bool free_of_charge)
 }
 
 /*
- * In task order.  Tasks are only found by a scan of the table if the table of
- * running tasks in memory may lack some.
+ * Returns the tasks in the order of their ids. taskq.task is scanned only if
+ * the table of running tasks in memory may be incomplete.
  */
 static int
 held_by(List *workers, TqRunning **found)
@@ -141,7 +141,10 @@ lock_ahead(TqCall *call, const int64 *ids, const int64 *tokens, int count)
 	tq_key_lock_tasks(call, ids, NULL, count, 0);
 }
 
-/* Never waits, neither for the task nor for the consequences of its end. */
+/*
+ * Never waits, neither for the task nor for transactions on which the
+ * consequences of its end depend.
+ */
 bool
 tq_reclaim_try(TqCall *call, TqReclaim *loss)
 {
@@ -166,9 +169,9 @@ reclaim_one(TqCall *call, void *arg)
  * registration has ended (worker_id) or the task's lease or time limit has
  * expired.  Returns false if none of these applies (any longer).
  *
- * If busy is given, do not wait for a transaction that is deciding about the
- * task, since an open transaction must not delay all others; set *busy
- * instead.
+ * If busy is given, the call does not wait for a transaction that is changing
+ * the task, since an open transaction must not delay all other tasks; it sets
+ * *busy instead.
  */
 static bool
 reclaim(TqCall *call, int64 task_id, int64 token, int32 worker_id,
@@ -261,8 +264,8 @@ give_back(TqCall *call, TqQueue *queue, TqTask *task)
 
 /*
  * Read every running task: add it to the table of running tasks in memory, and
- * find those that expire by now.  After that the table is complete, if settled
- * says that the rows read are settled.
+ * find those that expire by now.  After that the table in memory is complete,
+ * provided that settled confirms that the rows read were final.
  */
 int
 tq_reclaim_scan(TimestampTz now, bool settled, int passed, TqRunning *found,

@@ -43,7 +43,7 @@
 #include "xact/position_note.h"
 #include "xact/xact.h"
 
-/* A task's own options, and those that they override. */
+/* A task's own options, and the options of the queue that they override. */
 typedef struct OwnOptions
 {
 	TqOptions *options;
@@ -157,7 +157,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	/* a lease that expires is not a change by a caller */
 	if (move->end != TQ_END_LEASE_EXPIRED)
 		task->f.version++;
-	/* it was requested, whichever call carries it out */
+	/* the cancel was requested, whichever call carries it out */
 	if (answer.to == TQ_STATE_CANCELLED && answer.reason == TQ_REASON_NONE)
 		answer.reason = TQ_REASON_MANUAL;
 	task->f.reason = (int16) answer.reason;
@@ -252,9 +252,9 @@ tq_state_rewrite(TqCall *call, TqQueue *queue, TqTask *task,
 }
 
 /*
- * Same as tq_state_rewrite, but the queue may change, and the reference may be
- * new.  If a live task there has the reference, *holder is that task; the row
- * has then been removed, and the caller must end the transaction.
+ * Like tq_state_rewrite, but the queue may change, and the reference may be
+ * new.  If a live task of the queue has the reference, *holder is that task;
+ * the row has then been removed, and the caller must end the transaction.
  */
 bool
 tq_state_relocate(TqCall *call, TqQueue *queue, TqTask *task,
@@ -464,7 +464,9 @@ not_entered(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move,
 		tq_state_hooks.left(call, queue, task->value[TQ_COL_KEY]);
 }
 
-/* The part of tq_state_rewrite and tq_state_relocate before they write. */
+/*
+ * The common part of tq_state_rewrite and tq_state_relocate before the write.
+ */
 static TqMoveAnswer
 replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
 		TqMove *move)
@@ -487,7 +489,7 @@ replace(TqCall *call, TqQueue *queue, TqTask *task, TimestampTz due_at,
 	return answer;
 }
 
-/* And the part after that. */
+/* The common part after the write. */
 static void
 replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 		 const TqMove *move)
@@ -554,10 +556,10 @@ enter_running(TqTask *task, const TqMove *move)
 }
 
 /*
- * Store a finished task in the archive, or nowhere (false).  Rows that are
- * kept as long as taskq.retention says are stored in the current leaf; all
- * others are kept with a time of their own, and so are all that must be found
- * by their reference for a while.
+ * Store a finished task in the archive, or return false if it is not kept.
+ * Rows that are kept as long as taskq.retention says are stored in the current
+ * leaf.  Rows with a retention of their own, and rows whose reference stays
+ * reserved for some time, are stored in archive_keep.
  */
 static bool
 enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)

@@ -13,8 +13,7 @@
 #include "store/task.h"
 
 /*
- * What upper layers add to each move.  They set these at load time; NULL does
- * nothing.
+ * Functions of upper layers that run at each move; set at load time, or NULL.
  */
 typedef struct TqStateHooks
 {
@@ -34,9 +33,12 @@ typedef struct TqStateHooks
 	bool (*inserting)(TqCall *call, TqQueue *queue, Datum key,
 					  TqInsertion insertion, Datum reference, bool keeps_out,
 					  int64 *holder, TqState *holder_state);
-	/* another rule applies to its keys; no other session changes its tasks */
+	/*
+	 * The queue has another rule for its keys; no other session changes its
+	 * tasks.
+	 */
 	void (*rearrange)(TqCall *call, TqQueue *queue);
-	/* it has another queue or key than before, or none */
+	/* the task has another queue or key than before, or no key */
 	void (*left)(TqCall *call, TqQueue *queue, Datum key);
 } TqStateHooks;
 

@@ -29,8 +29,8 @@ typedef enum TqStepClaimColumn
 /* What a move of a step may do to its instance. */
 typedef enum TqInstanceLockKind
 {
-	TQ_FLOW_LOCK_END, /* a step finishes, successfully as far as is known */
-	/* or not; or it goes back, and may be asked to stop */
+	TQ_FLOW_LOCK_END, /* a step finishes, as far as known with success */
+	/* a step fails, or returns to its queue, and may be asked to stop */
 	TQ_FLOW_LOCK_FAILURE,
 	/* a signal arrives, or the instance or a list is cancelled */
 	TQ_FLOW_LOCK_ALONE,
@@ -63,7 +63,7 @@ typedef struct TqStepHooks
 	 */
 	void (*carry)(TqTask *task, Datum *values, bool *nulls);
 	Datum (*payload)(const TqTask *task, bool *isnull);
-	/* its name; NULL: the workflow is gone */
+	/* its name; NULL: the workflow no longer exists */
 	char *(*name)(const TqTask *task);
 	/*
 	 * explains, after its state, why it is in that state and what to do, as

@@ -3,9 +3,9 @@
  *		Workflow steps moved by a duty, each in a savepoint of its own.
  *
  * The consequences of the end of a step may have to wait for another
- * transaction, one that is about to end the last other parent of a child.  A
- * duty does not wait for open transactions: instead it rolls the savepoint
- * back, and retries later.
+ * transaction, which is about to end the last other parent of a child.  A duty
+ * does not wait for open transactions: instead it rolls the savepoint back,
+ * and retries later.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -35,9 +35,9 @@ static void move_alone(void *arg);
 static void survive(ErrorData *error);
 
 /*
- * Move a step for a duty, with its consequences.  Returns false, and does
- * nothing, if the step was not moved, or if (*busy) another transaction would
- * have to be waited for or an error occurred.
+ * Move a step for a duty, with its consequences.  Returns false, without any
+ * effect, if the step was not moved.  Sets *busy if the reason is that the
+ * move would have to wait for another transaction, or that an error occurred.
  */
 bool
 tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy)

@@ -20,9 +20,10 @@ typedef struct TqSweep
 } TqSweep;
 
 /*
- * Call after a batch, full or not, in which so many objects are left because
- * they were locked (busy) or for another reason.  Returns true if it was the
- * last batch and some object in any batch was locked.
+ * Call after a batch; full says whether the batch was full, left is the number
+ * of its objects that were not processed, and busy says whether some of these
+ * were locked.  Returns true if it was the last batch and some object in any
+ * batch was locked.
  */
 static inline bool
 tq_sweep_on(TqSweep *sweep, bool full, int left, bool busy)

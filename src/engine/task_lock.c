@@ -15,12 +15,12 @@
 #include "xact/xact.h"
 
 /*
- * Lock the row of a task, and wait for it if necessary.  Returns false if
- * there is none, or if current_user has no right on it, since a role must not
- * block the tasks of others.
+ * Lock the row of a task, and wait for it if necessary.  Returns false if the
+ * row does not exist, or if current_user has no right on the task, since a
+ * role must not block tasks of other roles.
  *
- * Claims skip a locked row, and may record that: after the transaction has
- * ended, its position must be published again.
+ * Claims skip a locked row, and may record its position as dead: when the
+ * transaction has ended, the position must be published again.
  */
 bool
 tq_task_lock(TqCall *call, int64 task_id, bool shared)

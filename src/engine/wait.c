@@ -4,11 +4,11 @@
  *
  * A check claims tasks, or only reports whether there is one.  If it found no
  * task, it has recorded what its caller waits for (tq_wait_queue): the
- * matching lanes, the limits that block, the end of a pause.  This is entered
- * into the backend's waiter slot (shared/waiter.c), and since a task may have
- * arrived before that, the check is repeated.  The session sleeps only after a
- * check that records the same as the slot has: then any later event, including
- * new lanes and queues, ends the sleep.
+ * matching lanes, the limits that block, the end of a pause.  The session
+ * writes this into its waiter slot (shared/waiter.c).  Since a task may have
+ * arrived before that, it then repeats the check.  The session sleeps only
+ * after a check that records the same as the slot has: then any later event,
+ * including new lanes and queues, ends the sleep.
  *
  * A sleep also ends at a time that the check has named, and after five minutes
  * in any case, so that losing the memory of waiters cannot block a session
@@ -72,7 +72,7 @@ tq_wait_span(FunctionCallInfo fcinfo, int n, const char *what, int64 if_null)
 	return span;
 }
 
-/* A wait inside a transaction must not make others wait. */
+/* A wait inside a transaction must not make other sessions wait. */
 void
 tq_wait_require_unwritten(const char *function)
 {
@@ -248,7 +248,7 @@ run(TqWait *wait)
 			is_entered = true;
 			continue;
 		}
-		/* a session that gives up passes on what was meant for it */
+		/* a session that gives up passes its wake-up on to another session */
 		if (now >= wait->until)
 			return TQ_WAIT_NO_TASK;
 		tq_waiter_looked();
@@ -373,7 +373,7 @@ add_lanes(TqWaitFor *wait_for, const TqQueue *queue, const TqTags *tags)
 	wait_for->lane_count = -1;
 }
 
-/* Returns false, and does nothing, if there are too many sets. */
+/* Returns false, without any effect, if there are too many sets. */
 static bool
 add_sets(TqWaitFor *wait_for, int32 queue_id, const TqTags *tags)
 {

@@ -15,7 +15,7 @@ typedef enum TqWaitResult
 {
 	TQ_WAIT_NO_TASK,
 	TQ_WAIT_FOUND,
-	TQ_WAIT_OVER /* there is nothing left to wait for */
+	TQ_WAIT_OVER /* no event can end the wait */
 } TqWaitResult;
 
 typedef struct TqWait
@@ -26,7 +26,7 @@ typedef struct TqWait
 	/* set by tq_wait_begin */
 	int64 until;     /* monotonic clock */
 	int32 worker_id; /* registered, for which heartbeats are sent */
-	int64 task_id;   /* 0: waits for tasks to claim, else for its end */
+	int64 task_id;   /* task whose end is awaited; 0: waits to claim */
 
 	/* set by each check that found no task, with tq_wait_queue */
 	TqWaitFor wait_for;

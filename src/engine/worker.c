@@ -1,6 +1,6 @@
 /*
  * worker.c
- *		What a worker's name stands for: a registration, or a label.
+ *		Worker names: each stands for a registration or a label.
  *
  * A session resolves a name once and keeps the result until a registration or
  * a death is announced (base/catalog.c).
@@ -149,8 +149,8 @@ tq_worker_for_claim(const char *name, const int64 *incarnation,
 }
 
 /*
- * Same for a call that claims nothing: a label has no effect on it, and is not
- * written.
+ * Find the worker for a call that claims no task: a label has no effect on
+ * such a call, and is not written.
  */
 void
 tq_worker_if_registered(const char *name, TqWorker *result)
@@ -195,8 +195,8 @@ tq_worker_queues(const TqWorker *worker, uint32 turn, int *count)
 }
 
 /*
- * Return the number of a worker, which must be registered, alive and the
- * caller's; otherwise raise TQ007.
+ * Return the number of a worker.  Raises TQ007 unless it is registered and
+ * alive, and its name belongs to the caller.
  */
 int32
 tq_worker_active(const char *name, const int64 *incarnation)
@@ -207,7 +207,7 @@ tq_worker_active(const char *name, const int64 *incarnation)
 	return worker->worker_id;
 }
 
-/* Same, and record a heartbeat. */
+/* Like the function above, and record a heartbeat. */
 void
 tq_worker_registered(const char *name, const int64 *incarnation,
 					 TqWorker *result)
@@ -263,7 +263,10 @@ tq_worker_is_current(const TqWorker *worker)
 		   worker->generation == tq_catalog_worker_generation();
 }
 
-/* Return the name with a number; NULL if there is none. */
+/*
+ * Return the name of the worker with this number, or NULL if it does not
+ * exist.
+ */
 char *
 tq_worker_name(int32 worker_id)
 {
@@ -339,8 +342,8 @@ forget_known(void)
 }
 
 /*
- * Same; if it is a registered worker, current_user and the calling process
- * must be allowed to act for it, and this is a heartbeat.
+ * Look up a name.  If it is a registered worker, current_user and the calling
+ * process must be allowed to act for it, and the call counts as a heartbeat.
  */
 static KnownWorker *
 look_up_caller(const char *name, const int64 *incarnation)
@@ -510,8 +513,8 @@ tq_worker_draw_number(void)
 }
 
 /*
- * Write a label: which one, when it was used, and its number if it is new;
- * return false if nothing was done.
+ * Write the row of a label: its name, when it was used, and its number if it
+ * is new.  Returns false if no row was written.
  */
 static bool
 write_label(TqStmt *stmt, Datum which, TimestampTz now, int32 number,

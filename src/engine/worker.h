@@ -1,6 +1,6 @@
 /*
  * worker.h
- *		What a worker's name stands for.
+ *		Worker names: each stands for a registration or a label.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -20,7 +20,7 @@ typedef struct TqWorker
 	int32 worker_id;
 	bool  registered;
 	/* of a registered worker */
-	Oid    role; /* InvalidOid if it is gone */
+	Oid    role; /* InvalidOid if the role no longer exists */
 	TqTags tags;
 	bool   draining;
 	int    max_running; /* 0: no limit */

@@ -119,7 +119,7 @@ tq_bound_worker_is_due(void)
 		   look_at <= tq_clock_dispatch();
 }
 
-/* When the next check is due, if no session ends before. */
+/* When the next check is due, if no session ends before that. */
 TimestampTz
 tq_bound_worker_next(void)
 {

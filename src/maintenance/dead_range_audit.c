@@ -6,18 +6,18 @@
  * claimable task inside a range is not found until its position is published,
  * so the background worker scans the ranges of its database, repeatedly while
  * claims are made: SLICE index entries at a time, with a PAUSE between two
- * slices, which is 10,000 entries in a second, and a longer one between two
- * passes.  Nothing depends on the audit; what it finds is a defect of this
- * extension, or comes from a row that was changed by hand.
+ * slices (10,000 entries a second in total), and a longer pause between two
+ * passes.  No other code depends on the audit; a task that it finds is a
+ * defect of this extension, or was changed by hand.
  *
  * A task that a snapshot sees as pending in a range may have been put there by
- * a transaction that has ended and is about to publish the position.  So it is
- * first a suspect.  The suspect is decided after a moment, for transactions
- * that leave no mark (counter.c), and after all ended transactions have
- * published: the task was missed if its position has still not been published
- * since the range was read.  The process does not wait for that moment, since
- * it has other duties; all suspects of a slice, which ends when there are
- * SUSPECTS of them, are decided together.
+ * a transaction that has ended and is about to publish the position.  So the
+ * task is first a suspect.  The suspect is decided after a moment, for
+ * transactions that leave no mark (counter.c), and after all ended
+ * transactions have published: the task was missed if its position has still
+ * not been published since the range was read.  The process does not wait for
+ * that moment, since it has other duties; all suspects of a slice, which ends
+ * when there are SUSPECTS of them, are decided together.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -106,8 +106,8 @@ tq_dead_range_audit_next(void)
 }
 
 /*
- * Decide the suspects, if it is time, then scan up to limit entries; returns
- * the number of missed tasks.  Called in a transaction.
+ * Decide about the suspects, if it is time, then scan up to limit entries.
+ * Returns the number of missed tasks.  Called in a transaction.
  */
 int64
 tq_dead_range_audit_slice(int limit)
@@ -212,7 +212,7 @@ next_range(TqDeadRange *range)
 	return true;
 }
 
-/* Scan a range, as far as the slice allows. */
+/* Scan a range until the slice is full. */
 static void
 look_through(TqLaneScanDirection *way, const TqDeadRange *range)
 {

@@ -203,9 +203,9 @@ start_clock(TimestampTz at)
 }
 
 /*
- * Run what is due, and return when to be called again (dispatch clock). told
- * is the earliest time at which something becomes due, as sessions have
- * reported since the last turn.
+ * Run the duties that are due, and return when to be called again (dispatch
+ * clock). told is the earliest due time that sessions have reported since the
+ * last turn.
  */
 TimestampTz
 tq_duty_turn(TimestampTz told)
@@ -282,7 +282,7 @@ tq_duty_turn(TimestampTz told)
 	return Min(next, tq_wake_turn_next());
 }
 
-/* Remove what has exceeded its retention. */
+/* Remove rows that have exceeded their retention. */
 static void
 run_retention(TimestampTz now)
 {
@@ -328,8 +328,8 @@ run_lanes(TimestampTz now)
 }
 
 /*
- * One batch of a duty; true if there may be more to do.  Batches are short
- * (some 20 ms), and urgent work is done before each one.
+ * Run one batch of a duty.  Returns true if there may be more to do.  Batches
+ * are short (some 20 ms), and urgent work is done before each one.
  */
 static bool
 turn_of(const char *what, TqDuty duty, int limit)
@@ -340,7 +340,8 @@ turn_of(const char *what, TqDuty duty, int limit)
 }
 
 /*
- * Workers whose session has ended, and immediately the tasks that they held.
+ * Declare workers dead whose session has ended, and reclaim their tasks
+ * immediately.
  */
 static void
 tend_bound(void)
@@ -364,7 +365,7 @@ tend_bound(void)
 	turn_failed |= failed;
 }
 
-/* An error ends the turn of this duty, not of the others. */
+/* An error ends the turn of this duty, but not of other duties. */
 static bool
 try_duty(const char *what, TqDuty duty, int limit)
 {
@@ -467,7 +468,7 @@ duty_silent(int limit)
 			continue;
 		if (tq_registration_end_if_free(slots[i].worker_id, TQ_WORKER_DEAD))
 			acted++;
-		/* else a transaction is changing the row; do not wait for it */
+		/* otherwise a transaction is changing the row; do not wait for it */
 		else if (!tq_liveness_is_registered(slots[i].worker_id))
 			tq_heartbeat_remove(slots[i].worker_id);
 	}
@@ -476,7 +477,7 @@ duty_silent(int limit)
 	return acted;
 }
 
-/* The same without shared memory. */
+/* Declare silent workers dead, without shared memory. */
 static int64
 duty_silent_by_rows(int limit)
 {
@@ -531,7 +532,7 @@ duty_orphans(int limit)
 	return acted;
 }
 
-/* Expired leases and time limits. */
+/* Reclaim tasks with expired leases and time limits. */
 static int64
 duty_ends(int limit)
 {
@@ -571,7 +572,9 @@ duty_ends(int limit)
 			tq_running_drop(&found[i]);
 	}
 	tq_call_end(&call);
-	/* only now: after an error the same tasks are processed again */
+	/*
+	 * Set only now, so that after an error the same tasks are processed again.
+	 */
 	busy = tq_sweep_on(sweep, count >= limit && acted + left > 0, left, busy);
 	next_end = sweep->more ? now : next;
 	if (busy)
@@ -579,7 +582,7 @@ duty_ends(int limit)
 	return acted;
 }
 
-/* Waiting tasks past their deadline. */
+/* Make waiting tasks past their deadline dead. */
 static int64
 duty_deadline(int limit)
 {
@@ -672,9 +675,9 @@ duty_leaked(int limit)
 }
 
 /*
- * May shared memory, which no rollback undoes, be changed by what this
- * transaction sees?  Its snapshot must be taken after shared memory was read,
- * and it must not have written anything itself.
+ * May this transaction change shared memory, which a rollback does not undo,
+ * because of rows that it sees?  Its snapshot must be taken after shared
+ * memory was read, and it must not have written any row itself.
  */
 static bool
 is_settled(void)

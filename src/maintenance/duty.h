@@ -1,7 +1,6 @@
 /*
  * duty.h
- *		What happens by itself: dead workers, ended leases, deadlines,
- *		retention.
+ *		Background duties: dead workers, expired leases, deadlines, retention.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -1,16 +1,16 @@
 /*
  * retention.c
- *		Removal of what has exceeded its retention.
+ *		Removal of rows that have exceeded their retention.
  *
  * The rotating leaves of the archive contain the finished tasks that are kept
- * for taskq.retention.  One leaf is filled for a fourteenth of that time, then
- * the next empty one.  A leaf whose newest row is old enough is truncated: one
- * operation of constant cost, which leaves no dead rows.  The truncation waits
- * at most 100 ms for its lock and is otherwise left to the next turn, since
- * all transactions that finish a task may queue behind it.  The leaf of
- * taskq.transition with the same number is truncated with it.  A transaction
- * that still inserts into a leaf that is no longer current is harmless: its
- * row makes the leaf young again.
+ * for taskq.retention.  A leaf is filled for a fourteenth of that time, then
+ * the next empty leaf.  A leaf whose newest row is old enough is truncated:
+ * one operation of constant cost, which leaves no dead rows.  The truncation
+ * waits at most 100 ms for its lock, since all transactions that finish a task
+ * may queue behind it; if it does not get the lock, the next turn tries again.
+ * The leaf of taskq.transition with the same number is truncated with it.  A
+ * transaction that still inserts into a leaf that is no longer current is
+ * harmless: its row makes the leaf young again.
  *
  * archive_keep is emptied row by row, in the order of expires_at.
  *
@@ -266,7 +266,10 @@ tq_retention_more_keys(void)
 	return keys_after_queue != 0;
 }
 
-/* When the newest task of a leaf finished; false if the leaf is empty. */
+/*
+ * Find when the newest task of a leaf finished.  Returns false if the leaf is
+ * empty.
+ */
 static bool
 newest_in(int bucket, TimestampTz *newest)
 {
@@ -349,7 +352,7 @@ truncate_leaf(int bucket, TimestampTz before)
 	return true;
 }
 
-/* The next empty leaf after this one; -1 if there is none. */
+/* Returns the next empty leaf after this leaf, or -1 if there is none. */
 static int
 next_empty(int bucket)
 {

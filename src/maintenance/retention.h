@@ -1,6 +1,6 @@
 /*
  * retention.h
- *		Removal of what has exceeded its retention.
+ *		Removal of rows that have exceeded their retention.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -7,13 +7,13 @@
  * many waiting sessions as there are due tasks, and raises notify flags.
  *
  * Everything due at told_until or before has been announced; a turn announces
- * what became due between that and now.  Nothing is missed: if this turn's
- * snapshot does not show a task, its transaction commits later.  If the task
- * is due by then, its commit wakes the sessions; if not, its commit reports
- * the due time to the worker (tq_worker_directory_due).  A reported time may
- * be before told_until, if the turn was faster than the commit.  Everything
- * from there on is then announced again, which causes a superfluous wake-up at
- * worst.
+ * what became due between that and now.  No task is missed: if this turn's
+ * snapshot does not show a task, the transaction of the task commits later.
+ * If the task is due by then, its commit wakes the sessions; if not, its
+ * commit reports the due time to the worker (tq_worker_directory_due).  A
+ * reported time may be before told_until, if the turn was faster than the
+ * commit.  All tasks that become due from that time on are then announced
+ * again, which at worst wakes sessions unnecessarily.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -89,7 +89,7 @@ tq_timer_told(TimestampTz at)
 	named = Min(named, at);
 }
 
-/* Is there anything to announce now?  Also called within a long turn. */
+/* Is any task or pause to be announced now? Also called within a long turn. */
 bool
 tq_timer_is_due(void)
 {
@@ -97,7 +97,10 @@ tq_timer_is_due(void)
 	return Min(tq_timer_next(), named) <= tq_clock_dispatch();
 }
 
-/* A duty: announce what has become due, and find the next due time. */
+/*
+ * A duty: announce tasks and pauses that have become due, and find the next
+ * due time.
+ */
 int64
 tq_timer_tell(int limit)
 {
@@ -115,14 +118,14 @@ tq_timer_tell(int limit)
 	next_task = first_task(now);
 	if (due || next_pause_end <= now || pauses_generation != generation)
 		tell_pauses(from, now);
-	pauses_generation = generation; /* as of before the queries */
+	pauses_generation = generation; /* the time before the queries */
 	PopActiveSnapshot();
 	told_until = now;
 	named = DT_NOEND;
 	return 0; /* nothing to log */
 }
 
-/* When there will be something to announce. */
+/* When the next task or pause must be announced. */
 TimestampTz
 tq_timer_next(void)
 {

@@ -3,11 +3,11 @@
  *		Wake-ups of waiting and listening sessions by the background worker.
  *
  * Timers (timer.c) wake sessions that wait, NOTIFY (notify.c) sessions that
- * listen.  A long turn must not delay either, so both run between any two
- * batches of duties.  Nor must a failure of a duty, or of the other one: each
- * has its own pause after an error.  Until the pause has ended it is not run,
- * however often the worker is woken, and nothing is forgotten: what was not
- * announced is announced later.
+ * listen.  A long turn must not delay them, so both run between any two
+ * batches of duties.  A failure of a duty, or of one of the two, must not
+ * delay the other either: each has its own pause after an error.  Until the
+ * pause has ended it does not run, however often the worker is woken; events
+ * that were not announced are announced afterwards.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -215,7 +215,7 @@ handle_stop(SIGNAL_ARGS)
 }
 
 /*
- * Detach at an exit without a reason given; no effect after
+ * Detach when the process exits without a reason; no effect after
  * tq_worker_directory_detach.
  */
 static void
@@ -334,7 +334,8 @@ work_until_told(void)
 }
 
 /*
- * One turn: check whether the worker is wanted, and perform what is due.
+ * One turn: check whether the worker is wanted, and run the duties that are
+ * due.
  */
 static void
 take_turn(void *arg)
@@ -366,10 +367,10 @@ take_turn(void *arg)
  * Does this database need a background worker?
  *
  * A session that drops the extension locks it first.  This process waits for
- * that lock, not for one of a table, so it sees afterwards that the extension
- * is gone.  (Normally it has been kept out before, but not while the drop is a
- * prepared transaction.)  If another extension has been created, another
- * process serves it.
+ * that lock, and not for a lock on a table, so it sees afterwards that the
+ * extension no longer exists.  (Normally it has been kept out before, but not
+ * while the drop is a prepared transaction.)  If another extension has been
+ * created, another process serves it.
  */
 static bool
 is_wanted(void)

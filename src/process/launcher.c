@@ -10,8 +10,8 @@
  *
  * - a session asks for a visit to a database (CREATE EXTENSION and others);
  * - a worker has exited.  A worker that was not wanted is forgotten.  A worker
- *	 that was kept out is started again when the last such command has ended.
- *	 Any other is started again after a pause of 1, 2, 4, 8, 15 seconds;
+ *   that was kept out is started again when the last such command has ended.
+ *   Any other worker is started again after a pause of 1, 2, 4, 8, 15 seconds;
  * - a process that it started has exited and its slot is free (SIGUSR1 by the
  *	 postmaster).
  *
@@ -70,7 +70,7 @@ typedef struct Database
 } Database;
 
 /*
- * What the launcher knows of a database in addition to the worker directory.
+ * State of a database that the worker directory does not have.
  */
 typedef struct Watch
 {

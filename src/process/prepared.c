@@ -132,7 +132,7 @@ at_end(XactEvent event, void *arg)
  * Errors with which such a command refuses to begin: the transaction is
  * unknown, belongs to another role or database, or is being ended, or the
  * command runs in a transaction block or on a standby.  These errors must not
- * make other sessions discard what they keep.
+ * make other sessions discard their caches.
  */
 static bool
 is_refusal(int code)

@@ -15,21 +15,21 @@
  * command on a database fails, the worker may return immediately.  SET
  * TABLESPACE commits halfway; that commit is ignored.
  *
- * Only commands of roles that have the required privileges get that far, so
- * other roles cannot disturb the worker.  The command itself reports which of
- * its conditions is not met.
+ * The worker is asked to exit only for commands of roles that have the
+ * required privileges, so other roles cannot disturb it.  If a condition of
+ * the command is not met, the command itself reports that.
  *
  * Other commands request a visit of a worker after they have committed: CREATE
  * EXTENSION, CREATE DATABASE, ALTER DATABASE, commands that may drop the
  * extension, and a COPY that restores its tables.
  *
- * If the extension after a transaction is not the one from before it, or is
- * gone, the shared memory of the database is cleared.
+ * If a transaction replaces or drops the extension, the shared memory of the
+ * database is cleared.
  *
  * All of this happens after the transaction has released its locks, not
  * earlier during its commit: only then have other processes received the
- * invalidations of their catalog caches.  Nothing may fail at that point, so
- * everything needed is allocated before.
+ * invalidations of their catalog caches.  No error may occur at that point, so
+ * all memory is allocated before.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -106,7 +106,8 @@ static Databases visits;
 static Oid dropped = InvalidOid;
 
 /*
- * The transaction that is about to commit leaves another extension, or none.
+ * The transaction that is about to commit has replaced or dropped the
+ * extension.
  */
 static bool replaced_here = false;
 static bool dropped_here = false;
@@ -662,8 +663,8 @@ forget_dropped(void)
 }
 
 /*
- * The transaction is about to end, or has ended.  What other processes must
- * see waits for resources_released.
+ * The transaction is about to end, or has ended.  Changes that other processes
+ * must see wait for resources_released.
  */
 static void
 at_end(XactEvent event, void *arg)

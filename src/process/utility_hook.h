@@ -1,6 +1,6 @@
 /*
  * utility_hook.h
- *		Commands that concern the background workers.
+ *		Utility commands that affect the background workers.
  *
  * Copyright (c) 2026, the taskq developers
  */

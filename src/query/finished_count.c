@@ -5,8 +5,8 @@
  * Ten million rows cannot be counted for each query of taskq.queues, and a
  * number updated by every finishing call would make each call more expensive.
  * So this duty counts the leaves of the archive into taskq.finished_count, and
- * taskq.queues shows when that was. taskq.queues counts small numbers itself
- * (queue_counts.c).
+ * taskq.queues shows the time of the count. taskq.queues counts small numbers
+ * itself (queue_counts.c).
  *
  * All numbers are counted with one snapshot, which is used for all leaves that
  * may have changed.  Most leaves do not change for a long time.  A count of a
@@ -132,8 +132,8 @@ static void        count_leaf(int number, TimestampTz now, const Leaf *leaf);
 static TimestampTz read_as_of(void);
 
 /*
- * Count what may have changed, in the current transaction.  Acts on no tasks:
- * returns 0.
+ * Count the leaves that may have changed, in the current transaction.  Returns
+ * 0, since it changes no tasks.
  */
 int64
 tq_finished_count(int limit)
@@ -303,7 +303,7 @@ count_leaf(int number, TimestampTz now, const Leaf *leaf)
 
 /*
  * Return the time for which the numbers seen by the active snapshot are
- * correct; 0: never.
+ * correct, or 0 if there is no such time.
  */
 static TimestampTz
 read_as_of(void)

@@ -231,7 +231,7 @@ put_finished(Known *known, int32 queue_id, Datum *values, bool *nulls)
 	values[RESULT_COUNTED_AT] = TimestampTzGetDatum(as_of);
 }
 
-/* Count what is there now, if both numbers are small. */
+/* Count the current rows, if both numbers are small. */
 static void
 count_few(int32 queue_id, int64 *done, int64 *dead, TimestampTz *as_of)
 {
@@ -349,7 +349,7 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 		MemoryContext mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 
 		known = palloc0(sizeof(Known));
-		/* entries do not include what this transaction has claimed */
+		/* entries do not include tasks that this transaction has claimed */
 		if (tq_running_complete() &&
 			!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 			count_held(known);

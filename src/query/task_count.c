@@ -155,11 +155,11 @@ taskq_count(PG_FUNCTION_ARGS)
 }
 
 /*
- * Return the first id created at the given time or later, or the last one
- * created then or earlier.  Ids rise with the time of creation, except between
- * concurrent sessions, so binary search finds it.  If there is none, the
- * result is beyond all ids: as a bound of taskq_purge(), NULL would mean every
- * task.
+ * Return the first id created at the given time or later, or the last id
+ * created at that time or earlier.  Ids increase with the time of creation,
+ * except between concurrent sessions, so binary search finds the id.  If there
+ * is no such id, the result is beyond all ids, since NULL as a bound of
+ * taskq_purge() would mean every task.
  */
 Datum
 taskq_sequence_at(PG_FUNCTION_ARGS)

@@ -55,7 +55,8 @@
 #define LAST_PAGE 10000
 #define ROW_COST 0.05
 #define LOOK_UP_COST 10
-#define MAX_LISTED (MaxAllocSize / sizeof(Datum)) /* one less than that */
+#define MAX_LISTED                                                            \
+	(MaxAllocSize / sizeof(Datum)) /* the number above minus one */
 
 PG_FUNCTION_INFO_V1(taskq_scan_handler);
 

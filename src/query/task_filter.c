@@ -21,7 +21,7 @@ tq_task_filter_init(TqTaskFilter *filter)
 	filter->last = PG_INT64_MAX;
 }
 
-/* Continue after a task; after the last id there is none. */
+/* Continue after a task.  After the last possible id no task matches. */
 void
 tq_task_filter_after(TqTaskFilter *filter, int64 task_id)
 {

@@ -213,7 +213,10 @@ taskq_list(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Read the arguments of taskq_list, and what the caller may see. */
+/*
+ * Read the arguments of taskq_list, and determine which tasks the caller may
+ * see.
+ */
 static void
 read_list_filter(FunctionCallInfo fcinfo, Look *look, TqTaskFilter *filter)
 {
@@ -326,7 +329,7 @@ taskq_may_see_worker(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(OidIsValid(role) && has_privs_of_role(GetUserId(), role));
 }
 
-/* Same, by the number of the worker. */
+/* Like the function above, by the number of the worker. */
 bool
 tq_task_get_sees_worker(int32 worker_id)
 {
@@ -372,7 +375,7 @@ may_see_progress(int64 task_id, bool *words)
 	return may;
 }
 
-/* Read what is committed now, and what this transaction did. */
+/* Read committed rows and the changes of this transaction. */
 static void
 look_begin(Look *look)
 {

@@ -631,9 +631,9 @@ narrow(Search *search, int64 reached)
 }
 
 /*
- * Are the running tasks of the snapshot those of shared/running.c?  That knows
- * what is committed now, but not what this transaction has claimed.  (A task
- * that has ended since the snapshot was taken is missing from it.)
+ * Are the running tasks of the snapshot the same as in shared/running.c?  It
+ * has all committed claims, but not claims of this transaction.  (A task that
+ * has ended since the snapshot was taken is missing from it.)
  */
 static bool
 registry_will_do(const Search *search)
@@ -694,7 +694,7 @@ collect_lane(Search *search, TqIdHeap *candidates, int64 lane)
 		collect_range(search, candidates, &range);
 		return;
 	}
-	/* these are behind all others of their priority */
+	/* these tasks come after all other tasks of their priority */
 	for (bool found = next_priority(search, lane, &priority, false); found;
 		 found = next_priority(search, lane, &priority, true))
 	{
