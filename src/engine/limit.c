@@ -27,6 +27,7 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
+#include "access/subtrans.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -78,9 +79,10 @@ static bool has_queue_limit(const TqLimit *limit);
 static void count_used(TqOwner owner, int32 id);
 static void let_claims_write(int32 worker_id);
 static bool try_count_used(TqOwner owner, int32 id);
-static int  count_held(TqOwner owner, int32 id, int64 **found);
+static int  count_held(TqOwner owner, int32 id, int64 **found, bool *aborted);
 static int  compare_held(const void *a, const void *b);
-static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot);
+static bool is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot,
+					bool *aborted);
 static void count_live(int32 queue_id);
 static bool try_count_live(void);
 static void no_room(void) pg_attribute_noreturn();
@@ -382,6 +384,7 @@ try_count_used(TqOwner owner, int32 id)
 	uint64 instance;
 	int64 *ids;
 	int    count;
+	bool   aborted;
 	bool   done;
 
 	/*
@@ -392,10 +395,11 @@ try_count_used(TqOwner owner, int32 id)
 	begun = tq_reservation_count_begin(owner, id, &instance);
 	if (begun == 0)
 		no_room();
-	count = count_held(owner, id, &ids);
+	count = count_held(owner, id, &ids, &aborted);
 	tq_counter_wait_for_ended();
 	/* the count has not seen tasks that this transaction itself has ended */
-	done = tq_reservation_count_end(owner, id, begun, instance, ids, count,
+	done = !aborted &&
+		   tq_reservation_count_end(owner, id, begun, instance, ids, count,
 									tq_xact_stopped_of(owner, id));
 	pfree(ids);
 	return done;
@@ -414,18 +418,20 @@ tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
 	int64 *ids;
 	int64  after;
 	bool   known;
+	bool   aborted;
 
 	if (!tq_reservation_count(owner, id, used))
 		return true;
 	LockDatabaseObject(task, id, owner, ExclusiveLock);
 	tq_counter_wait_for_ended();
 	known = tq_reservation_count(owner, id, used);
-	*held = count_held(owner, id, &ids) + tq_xact_stopped_of(owner, id);
+	*held = count_held(owner, id, &ids, &aborted) +
+			tq_xact_stopped_of(owner, id);
 	pfree(ids);
 	tq_counter_wait_for_ended();
 	known = known && tq_reservation_count(owner, id, &after);
 	UnlockDatabaseObject(task, id, owner, ExclusiveLock);
-	return !known || after != *used || *used == *held;
+	return !known || aborted || after != *used || *used == *held;
 }
 
 /*
@@ -433,9 +439,13 @@ tq_limit_agrees(TqOwner owner, int32 id, int64 *used, int64 *held)
  * or end is not committed; return the ids of their tasks.  A task that an open
  * transaction has given back and claimed again is listed once for each claim,
  * since each has a reservation.
+ *
+ * *aborted: a transaction with a claim has aborted during the scan.  When it
+ * gives the reservation back, that could be taken for the end of an earlier
+ * claim of the same task, so the result is of no use.
  */
 static int
-count_held(TqOwner owner, int32 id, int64 **found)
+count_held(TqOwner owner, int32 id, int64 **found, bool *aborted)
 {
 	Relation rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
 	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -446,6 +456,7 @@ count_held(TqOwner owner, int32 id, int64 **found)
 	int           count = 0;
 	int           room = 0;
 
+	*aborted = false;
 	TQ_ARRAY_RESERVE(claims, 0, room, CurrentMemoryContext);
 	/* including everything that this transaction has done */
 	snapshot->curcid = InvalidCommandId;
@@ -458,7 +469,7 @@ count_held(TqOwner owner, int32 id, int64 **found)
 		memcpy(&row, GETSTRUCT(tuple), sizeof(row));
 		if (row.state != TQ_STATE_RUNNING ||
 			(owner == TQ_OWNER_QUEUE ? row.queue_id : row.worker_id) != id ||
-			!is_held(tuple, ((HeapScanDesc) scan)->rs_cbuf, snapshot))
+			!is_held(tuple, ((HeapScanDesc) scan)->rs_cbuf, snapshot, aborted))
 			continue;
 		TQ_ARRAY_RESERVE(claims, count, room, CurrentMemoryContext);
 		claims[count].task_id = row.task_id;
@@ -501,7 +512,7 @@ compare_held(const void *a, const void *b)
  * still to be scanned to a part already scanned.
  */
 static bool
-is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot)
+is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot, bool *aborted)
 {
 	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
 	bool          visible;
@@ -511,8 +522,15 @@ is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot)
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (visible)
 		return true;
-	return !TransactionIdIsCurrentTransactionId(xmin) &&
-		   XidInMVCCSnapshot(xmin, snapshot) && !TransactionIdDidAbort(xmin);
+	if (TransactionIdIsCurrentTransactionId(xmin) ||
+		!XidInMVCCSnapshot(xmin, snapshot))
+		return false;
+	if (!TransactionIdDidAbort(xmin))
+		return true;
+	/* a savepoint that was rolled back has given its reservations back */
+	if (TransactionIdDidAbort(SubTransGetTopmostTransaction(xmin)))
+		*aborted = true;
+	return false;
 }
 
 /* Count live tasks, unless another session has done so in the meantime. */

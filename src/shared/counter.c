@@ -96,6 +96,7 @@ static CounterShared *shared = NULL;
 static Mark          *marks = NULL;
 
 static bool remove_entry(TqOwner owner, int32 id);
+static bool is_running(TransactionId xid);
 static bool in_progress(TransactionId xid, Snapshot snapshot);
 
 Size
@@ -191,7 +192,8 @@ tq_counter_leave(void)
 
 /*
  * Wait until every ended transaction of this database has reported its
- * changes.
+ * changes.  A transaction that aborts is in progress for a moment although its
+ * rows no longer count: it is waited for, too.
  */
 void
 tq_counter_wait_for_ended(void)
@@ -207,11 +209,17 @@ tq_counter_wait_for_ended(void)
 			TransactionId xid = mark->xid;
 
 			if (!TransactionIdIsValid(xid) || mark->database != MyDatabaseId ||
-				i == TQ_MY_PROC_NUMBER || TransactionIdIsInProgress(xid))
+				i == TQ_MY_PROC_NUMBER || is_running(xid))
 				break;
 			tq_clock_pause(1);
 		}
 	}
+}
+
+static bool
+is_running(TransactionId xid)
+{
+	return TransactionIdIsInProgress(xid) && !TransactionIdDidAbort(xid);
 }
 
 /* The numbers of this database become unknown.  Cannot fail. */

@@ -330,6 +330,12 @@ my @three = (map({ (submit("k$_", $_, 0, 5, q => 'two'), outbox("k$_"), complete
 reports('three running of two', '15', @three, map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 1 .. 3);
 clean('the third after the first', @three, (map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 1, 2),
 	claim('w3', 103, 110, [ [ 3, 1, 1, 0, 'k3' ] ], q => 'two'));
+# the first one's lease is over at 30
+my @lease_over = (claim('w1', 10, 15, [ [ 1, 1, 1, 0, 'k1' ] ], q => 'two', lease => 20),
+	(map { claim("w$_", 60 + $_, 65 + $_, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 2, 3));
+reports('the third, and the first answers later', '15', @three, @lease_over);
+clean('the third, and the first ends its task by a change, which needs no claim', @lease_over,
+	map { s/^(B \S+ \S+ complete )(.* id=1 )/$1by=change $2/mr } @three);
 my @four = (map({ (submit("k$_", $_, 0, 5, q => 'rated'), outbox("k$_"), complete('w', $_, 1, 2000 + $_, 2005 + $_, 'ok -'),
 			effect($_, 1), task($_, "k$_", 'done', q => 'rated')) } 1 .. 6));
 reports('more claims than the rate allows', '15', @four,

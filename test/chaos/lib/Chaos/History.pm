@@ -467,7 +467,8 @@ sub set_life
 	for my $answer (sort { $a->{t0} <=> $b->{t0} } @{ $self->{answers}{"$claim->{id} $claim->{token}"} // [] })
 	{
 		next unless maybe($answer);
-		$proven = max($proven, $answer->{t0}) if ok($answer);
+		# by taskq_change the former owner may end a task until it is claimed again
+		$proven = max($proven, $answer->{t0}) if ok($answer) && ($answer->{by} // '') ne 'change';
 		if ($ends_claim{ $answer->{op} })
 		{
 			$own_end = min($own_end, $answer->{t0});
