@@ -24,7 +24,8 @@ static bool has_control_character(const char *word);
 static int  compare_strings(const void *a, const void *b);
 
 /*
- * The name of a queue or worker; if if_null is NULL the argument is required.
+ * Returns the name of a queue or worker.  If if_null is NULL, the argument is
+ * required.
  */
 char *
 tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
@@ -43,7 +44,7 @@ tq_arg_name(FunctionCallInfo fcinfo, int n, const char *what,
 	return name;
 }
 
-/* An optional word such as a key; NULL if it is not given. */
+/* Returns an optional word such as a key, or NULL if it is not given. */
 char *
 tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what, int max)
 {
@@ -57,7 +58,8 @@ tq_arg_word(FunctionCallInfo fcinfo, int n, const char *what, int max)
 }
 
 /*
- * Free text of the caller, cut to the length that is kept; NULL if not given.
+ * Returns free text of the caller, cut to the length that is kept, or NULL if
+ * it is not given.
  */
 char *
 tq_arg_message(FunctionCallInfo fcinfo, int n)
@@ -85,7 +87,7 @@ tq_arg_int8(FunctionCallInfo fcinfo, int n, const char *what)
 	return PG_GETARG_INT64(n);
 }
 
-/* NULL if it is null; else it is in *value. */
+/* Returns NULL if the argument is null; otherwise stores it in *value. */
 const int64 *
 tq_arg_int8_if_given(FunctionCallInfo fcinfo, int n, int64 *value)
 {
@@ -111,7 +113,7 @@ tq_arg_span(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 	return tq_arg_interval_span(PG_GETARG_INTERVAL_P(n), what, min);
 }
 
-/* The same as a length in microseconds. */
+/* Reads a duration as a length in microseconds. */
 int64
 tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 			  int64 if_null)
@@ -119,7 +121,7 @@ tq_arg_length(FunctionCallInfo fcinfo, int n, const char *what, int64 min,
 	return tq_span_length(tq_arg_span(fcinfo, n, what, min, if_null));
 }
 
-/* A time at most ten years away; false if it is not given. */
+/* Reads a time at most ten years away.  Returns false if it is not given. */
 bool
 tq_arg_time(FunctionCallInfo fcinfo, int n, const char *what,
 			TimestampTz *time)
@@ -142,7 +144,10 @@ tq_arg_jsonb(FunctionCallInfo fcinfo, int n)
 	return PG_ARGISNULL(n) ? NULL : PG_GETARG_JSONB_P(n);
 }
 
-/* Tags, sorted and without duplicates; false if they are not given. */
+/*
+ * Reads tags, sorted and without duplicates.  Returns false if they are not
+ * given.
+ */
 bool
 tq_arg_tags(FunctionCallInfo fcinfo, int n, TqTags *tags)
 {
@@ -238,7 +243,7 @@ tq_arg_check_word(const char *word, const char *what, int max)
 		tq_error_invalid(what, "must not contain control characters", hint);
 }
 
-/* The same check without an error. */
+/* Makes the same check, but raises no error. */
 bool
 tq_arg_word_is_valid(const char *word, int max)
 {
@@ -273,7 +278,10 @@ tq_arg_cut(const char *text, int max)
 	return pnstrdup(text, length);
 }
 
-/* The tags as text[]; an empty set is a null pointer, for a null column. */
+/*
+ * Returns the tags as text[].  An empty set is a null pointer, since the
+ * column is then null.
+ */
 Datum
 tq_arg_tags_datum(const TqTags *tags)
 {
@@ -288,7 +296,9 @@ tq_arg_tags_datum(const TqTags *tags)
 										   false, TYPALIGN_INT));
 }
 
-/* The tags of a row; false if the stored array contains a null. */
+/*
+ * Reads the tags of a row.  Returns false if the stored array contains a null.
+ */
 bool
 tq_arg_tags_read(Datum stored, TqTags *tags)
 {
@@ -298,7 +308,7 @@ tq_arg_tags_read(Datum stored, TqTags *tags)
 	return true;
 }
 
-/* The same, in stored order. */
+/* Reads the tags of a row in stored order. */
 bool
 tq_arg_tags_stored(Datum stored, TqTags *tags)
 {
@@ -317,7 +327,7 @@ tq_arg_tags_stored(Datum stored, TqTags *tags)
 	return true;
 }
 
-/* Is each element of some in all?  Both are sorted. */
+/* Is each element of the array some also in the array all? Both are sorted. */
 bool
 tq_arg_tags_subset(const TqTags *some, const TqTags *all)
 {

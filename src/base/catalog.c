@@ -75,7 +75,9 @@ tq_catalog_init(void)
 	CacheRegisterSyscacheCallback(NAMESPACEOID, schema_changed, (Datum) 0);
 }
 
-/* The OIDs; raises an error if the extension is not in this database. */
+/*
+ * Returns the OIDs.  Raises an error if the extension is not in this database.
+ */
 const TqCatalog *
 tq_catalog(void)
 {
@@ -116,7 +118,7 @@ tq_catalog_open_table(Oid relid, LOCKMODE mode)
 	return rel;
 }
 
-/* The same for an index. */
+/* Open an index of this extension, with the same check. */
 Relation
 tq_catalog_open_index(Oid relid, LOCKMODE mode)
 {
@@ -318,7 +320,7 @@ hash_instances(Oid relid)
 	return hash;
 }
 
-/* Is it the extension that this session knows, or another one? */
+/* Is it the extension that this session knows, or another extension? */
 static void
 meet(const TqCatalog *found, uint64 instances)
 {

@@ -177,7 +177,10 @@ tq_compat_set_length(TupleDesc desc, AttrNumber column, int16 length)
 #define TQ_MY_LXID (MyProc->lxid)
 #endif
 
-/* The status of a server process, counted from 1; NULL if it has ended. */
+/*
+ * Returns the status of a server process, counted from 1, or NULL if it has
+ * ended.
+ */
 static inline const PgBackendStatus *
 tq_compat_backend(int i)
 {
@@ -190,7 +193,10 @@ tq_compat_backend(int i)
 	return local == NULL ? NULL : &local->backendStatus;
 }
 
-/* When the server process of that type started; 0 if there is none. */
+/*
+ * Returns when the server process of that type started, or 0 if no such
+ * process exists.
+ */
 static inline TimestampTz
 tq_compat_backend_start(BackendType type)
 {
@@ -256,7 +262,10 @@ tq_compat_oldest_transaction(Oid database, TimestampTz limit)
 #define TQ_MY_PROC_NUMBER (MyProc->pgprocno)
 #endif
 
-/* The process of a virtual transaction; 0 if it has ended. */
+/*
+ * Returns the process of a virtual transaction, or 0 if the transaction has
+ * ended.
+ */
 #if PG_VERSION_NUM >= 170000
 #define TQ_VXID_PROC(vxid) ProcNumberGetProc((vxid).procNumber)
 #else

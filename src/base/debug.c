@@ -83,8 +83,8 @@ tq_debug_wait(const char *name)
 }
 
 /*
- * The same where a transaction has committed and released its locks but has
- * not ended: nothing can interrupt this wait.
+ * Wait at a debug point where a transaction has committed and released its
+ * locks but has not ended.  This wait cannot be interrupted.
  */
 void
 tq_debug_wait_committed(const char *name)
@@ -184,8 +184,8 @@ check_fault_points(char **newval, void **extra, GucSource source)
 }
 
 /*
- * The next entry of a list separated by commas and blanks; *list advances past
- * it.  False at the end.
+ * Get the next entry of a list separated by commas and blanks, and advance
+ * *list past it.  Returns false at the end.
  */
 static bool
 next_entry(const char **list, const char **entry, size_t *length)

@@ -83,7 +83,7 @@ tq_error_no_such_queue(const char *queue)
 	pg_unreachable();
 }
 
-/* A hint if the name of a queue looks like JSON; else NULL. */
+/* Returns a hint if the name of a queue looks like JSON, otherwise NULL. */
 const char *
 tq_error_payload_hint(const char *queue)
 {
@@ -271,7 +271,7 @@ tq_error_max_payload(const char *what, int64 size, int64 limit)
 	pg_unreachable();
 }
 
-/* The same for a name or another string. */
+/* Raise the same error for a name or another string. */
 void
 tq_error_too_long(const char *what, int64 size, int64 limit, const char *hint)
 {

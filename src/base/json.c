@@ -32,7 +32,7 @@ tq_json_is_list(const JsonbValue *value)
 		   !JsonContainerIsScalar(value->val.binary.data);
 }
 
-/* A member of an object; NULL if it is missing or null. */
+/* Returns a member of an object, or NULL if it is missing or null. */
 JsonbValue *
 tq_json_member(const JsonbValue *value, const char *name)
 {

@@ -4,8 +4,8 @@
  *
  * Between tq_spi_enter and tq_spi_leave the current user is the owner of
  * taskq.task and search_path is pg_catalog alone, so saved plans need not be
- * analysed again under each caller's path.  No expression of the caller may be
- * evaluated in between, and nothing may wait for long.  An error needs no
+ * analysed again under each caller's path.  In between, no expression of the
+ * caller may be evaluated, and no long wait is allowed.  An error needs no
  * care: the server's abort restores user, path and SPI.
  *
  * Rows of the last statement are read with tq_spi_get and similar functions
@@ -75,8 +75,8 @@ tq_spi_run(TqStmt *stmt, const Datum *args, const bool *nulls, int expected,
 }
 
 /*
- * Run a SELECT against what is committed now, whatever the isolation level of
- * the transaction, and against its own changes.
+ * Run a SELECT that sees all rows committed by now, whatever the isolation
+ * level, and the changes of this transaction.
  */
 uint64
 tq_spi_look(TqStmt *stmt, const Datum *args, const bool *nulls, long limit)
@@ -161,7 +161,10 @@ tq_spi_exists(TqStmt *stmt, const Datum *args)
 	return exists;
 }
 
-/* The id in the first column of the first committed row; 0 if no row. */
+/*
+ * Returns the id in the first column of the first committed row, or 0 if there
+ * is no row.
+ */
 int64
 tq_spi_find_id(TqStmt *stmt, const Datum *args)
 {
@@ -175,7 +178,7 @@ tq_spi_find_id(TqStmt *stmt, const Datum *args)
 	return id;
 }
 
-/* The same for a time. */
+/* Returns the time in the first column of the first committed row. */
 TimestampTz
 tq_spi_find_time(TqStmt *stmt, const Datum *args, TimestampTz if_none)
 {
@@ -217,7 +220,7 @@ tq_spi_list(TqStmt *stmt, const Datum *args, int64 **ids)
 	return rows;
 }
 
-/* The same for an integer column. */
+/* Returns the integers in the first column of all committed rows. */
 uint64
 tq_spi_list_int4(TqStmt *stmt, const Datum *args, int32 **ids)
 {
@@ -303,21 +306,24 @@ tq_spi_time(uint64 row, int column, TimestampTz if_null)
 	return isnull ? if_null : DatumGetTimestampTz(value);
 }
 
-/* A text column as a string in the caller's memory context; NULL for null. */
+/*
+ * Returns a text column as a string in the caller's memory context, or NULL
+ * for null.
+ */
 char *
 tq_spi_text(TqSpi *spi, uint64 row, int column)
 {
 	return copy_of(spi, row, column, copy_text);
 }
 
-/* A document in the caller's memory context; NULL for null. */
+/* Returns a document in the caller's memory context, or NULL for null. */
 Jsonb *
 tq_spi_jsonb(TqSpi *spi, uint64 row, int column)
 {
 	return copy_of(spi, row, column, copy_jsonb);
 }
 
-/* An array in the caller's memory context; 0 for null. */
+/* Returns an array in the caller's memory context, or 0 for null. */
 Datum
 tq_spi_array(TqSpi *spi, uint64 row, int column)
 {

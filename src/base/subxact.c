@@ -17,10 +17,10 @@
 #define LONGEST_WAIT_MS 10
 
 /*
- * Run work in a savepoint.  If it raises an error, everything it did is rolled
- * back, and the error is returned in the current memory context; else NULL.
- * The caller rethrows (ReThrowError) errors that it must not survive, at least
- * a cancel.
+ * Run work in a savepoint.  If it raises an error, all its changes are rolled
+ * back, and the error is returned in the current memory context.  Otherwise
+ * NULL is returned.  The caller rethrows (ReThrowError) errors that it must
+ * not survive, at least a cancel.
  */
 ErrorData *
 tq_subxact_run(void (*work)(void *arg), void *arg)

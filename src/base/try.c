@@ -16,9 +16,9 @@
 static bool is_about_input(int sqlerrcode);
 
 /*
- * Run the work.  An error about the input is returned in the current memory
- * context; NULL if there is none.  Any other error is thrown again: a cancel,
- * a shutdown, out of memory, an internal error.
+ * Run the work.  If it raises an error about the input, the error is returned
+ * in the current memory context; otherwise NULL is returned.  Any other error
+ * is thrown again: a cancel, a shutdown, out of memory, an internal error.
  */
 ErrorData *
 tq_try(void (*work)(void *arg), void *arg)

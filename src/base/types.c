@@ -42,8 +42,8 @@ PG_FUNCTION_INFO_V1(taskq_state_name);
 PG_FUNCTION_INFO_V1(taskq_reason_name);
 
 /*
- * The name of a state; NULL for an unknown number, which a row that was
- * written by hand may contain.
+ * Returns the name of a state, or NULL for an unknown number, which a row that
+ * was written by hand may contain.
  */
 Datum
 taskq_state_name(PG_FUNCTION_ARGS)
@@ -56,7 +56,9 @@ taskq_state_name(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(cstring_to_text(name));
 }
 
-/* The name of a reason; NULL for no reason and for unknown numbers. */
+/*
+ * Returns the name of a reason, or NULL for no reason and for unknown numbers.
+ */
 Datum
 taskq_reason_name(PG_FUNCTION_ARGS)
 {

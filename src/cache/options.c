@@ -133,8 +133,8 @@ tq_options_default(TqOptions *options)
 }
 
 /*
- * Apply the options of the document over those already set.  Lists are
- * allocated in the current memory context.
+ * Apply the options of the document, which replace options already set.  Lists
+ * are allocated in the current memory context.
  */
 void
 tq_options_read(TqOptions *options, Jsonb *doc)
@@ -142,7 +142,7 @@ tq_options_read(TqOptions *options, Jsonb *doc)
 	read_all(options, doc, OF_QUEUE);
 }
 
-/* The same for the options of a task, over those of its queue. */
+/* Apply the options of a task, which replace the options of its queue. */
 void
 tq_options_read_task(TqOptions *options, Jsonb *doc)
 {
@@ -341,8 +341,8 @@ option_length(const char *name, JsonbValue *value, int64 min)
 
 /*
  * Read an interval.  A number without a unit is refused, since it would mean
- * seconds in one place and milliseconds in another.  Other sessions read what
- * this one stores, so the session's IntervalStyle is ignored.
+ * seconds in one place and milliseconds in another.  Other sessions read the
+ * text that this session stores, so the session's IntervalStyle is ignored.
  */
 static int64
 parse_span(const char *name, const char *text, int64 min)

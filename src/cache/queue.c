@@ -157,7 +157,7 @@ tq_queue_refresh(void)
 	cache_generation = generation;
 }
 
-/* A queue by name; NULL if it does not exist. */
+/* Returns a queue by name, or NULL if it does not exist. */
 TqQueue *
 tq_queue_find(const char *name)
 {
@@ -188,8 +188,9 @@ tq_queue_by_id(int32 queue_id)
 }
 
 /*
- * The queue named by a claim, on which current_user has the right to work.
- * NULL if the queue does not exist but may be created later; else TQ003.
+ * Returns the queue named by a claim, on which current_user must have the
+ * right to work.  If the queue does not exist but may be created later,
+ * returns NULL; otherwise raises TQ003.
  */
 TqQueue *
 tq_queue_for_claim(const char *name)
@@ -316,8 +317,8 @@ make(const char *name)
 }
 
 /*
- * A queue was created, by this transaction or by a concurrent one.  NULL if it
- * is queue '*' or does not exist.
+ * A queue was created, by this or a concurrent transaction.  Returns NULL if
+ * it is queue '*' or does not exist.
  */
 TqQueue *
 tq_queue_made(const char *name, bool by_this)
@@ -420,7 +421,7 @@ tq_queue_is_paused(const TqQueue *queue)
 	return tq_queue_paused_until(queue, &until);
 }
 
-/* Is it paused, and until when, as far as is known now? */
+/* Is the queue paused, and until when, according to the cache? */
 bool
 tq_queue_paused_until(const TqQueue *queue, TimestampTz *until)
 {
@@ -464,9 +465,9 @@ tq_queue_lane(TqQueue *queue, const TqTags *tags)
 }
 
 /*
- * The same for a finished task that becomes live again, whose lane may have
- * been removed in the meantime.  It is never refused, and the cached queue is
- * unchanged.
+ * Returns the lane for a finished task that becomes live again; the lane may
+ * have been removed in the meantime.  The task is never refused, and the
+ * cached queue is unchanged.
  */
 int64
 tq_queue_lane_again(TqQueue *queue, const TqTags *tags)
@@ -484,7 +485,8 @@ tq_queue_lane_again(TqQueue *queue, const TqTags *tags)
 /*
  * Raise TQ009 if the queue has too many sets of tags.  Sets without a live
  * task do not count: the background worker is asked to remove them
- * (maintenance/forget_lane.c).  Until then as many again are allowed.
+ * (maintenance/forget_lane.c).  Until then the same number of further sets is
+ * allowed.
  */
 static void
 check_lanes(const TqQueue *queue)

@@ -63,7 +63,8 @@ static TqStmt stmt_find = {
 	"SELECT role_id FROM taskq.known_role WHERE oid = $1", {OIDOID}};
 
 /*
- * Give a row with this OID that is not a known role an OID that no role has.
+ * If a row with this OID does not belong to a known role, change its OID to
+ * one that no role has.
  */
 static TqStmt stmt_doubt = {
 	"UPDATE taskq.role r SET oid = (4294967295 - r.role_id)::oid"
@@ -94,7 +95,10 @@ tq_role_intern(Oid role)
 	return number_of(role, true);
 }
 
-/* The same without waiting; 0 if a concurrent transaction is assigning it. */
+/*
+ * Like the function above, but does not wait: returns 0 if a concurrent
+ * transaction is assigning the number.
+ */
 int32
 tq_role_intern_now(Oid role)
 {
@@ -166,7 +170,7 @@ number_of(Oid role, bool wait)
 	return role_id;
 }
 
-/* The OID of a role number; InvalidOid if there is none. */
+/* Returns the OID of a role number, or InvalidOid if no role has it. */
 Oid
 tq_role_oid(int32 role_id)
 {
@@ -192,7 +196,7 @@ tq_role_rights(const TqQueue *queue)
 	return tq_role_rights_of(GetUserId(), queue);
 }
 
-/* The same for another role. */
+/* The rights of another role on a queue. */
 int
 tq_role_rights_of(Oid user, const TqQueue *queue)
 {
@@ -210,7 +214,7 @@ tq_role_rights_all(void)
 	return tq_role_rights_all_of(GetUserId());
 }
 
-/* The same for another role. */
+/* The rights of another role on all queues. */
 int
 tq_role_rights_all_of(Oid user)
 {

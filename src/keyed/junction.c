@@ -3,10 +3,10 @@
  *		taskq_junction: resume suspended tasks of several keys together.
  *
  * The suspended tasks of all keys are locked in the order of their ids, and
- * the check that each key has one comes after that: of two calls for the same
- * group the second one waits for the first, and finds that the tasks are no
- * longer suspended.  In a queue with a key_policy the keys are locked before,
- * as always.
+ * then the call checks that each key has a suspended task.  If two calls for
+ * the same group are made at the same time, the second waits for the first,
+ * and finds that the tasks are no longer suspended.  In a queue with a
+ * key_policy the keys are locked before, as always.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -250,7 +250,7 @@ is_complete(const KeyGroup *group)
 	return true;
 }
 
-/* In the same way as taskq_retry. */
+/* Make a task pending in the same way as taskq_retry. */
 static bool
 resume(TqCall *call, TqQueue *queue, int64 task_id)
 {

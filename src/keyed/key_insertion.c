@@ -9,17 +9,18 @@
  *
  * The caller holds the key's lock, and has not drawn the id of the new task
  * yet, so every task of the key found here is an earlier one.  In a queue that
- * orders tasks by their keys no other session can be creating one of the key.
- * In other queues an append takes no lock: an append in progress is waited
- * for, since it may have been first, and one that begins now counts as later.
+ * orders tasks by their keys no other session can be creating a task of the
+ * key.  In other queues an append takes no lock: the call waits for an append
+ * in progress, since it may have been first; an append that begins now counts
+ * as later.
  *
- * Tasks that other sessions are claiming or finishing are waited for, and
- * checked again; a task that is running then stays.  The same applies to a
- * transaction that is taking or releasing the reference of the new task: if a
- * task that stays has the reference, nothing is moved.
+ * The call waits for sessions that are claiming or finishing tasks of the key,
+ * and checks these tasks again; a task that is then running stays.  The same
+ * applies to a transaction that is taking or releasing the reference of the
+ * new task: if a task that stays has the reference, nothing is moved.
  *
- * The tasks are taken from the end of the key queue, so that none of them is
- * released because the one before it is gone.
+ * The tasks are taken from the end of the key queue, so that no task is
+ * released because the task before it was removed.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -194,8 +195,8 @@ inserting(TqCall *call, TqQueue *queue, Datum key, TqInsertion insertion,
 }
 
 /*
- * The live tasks of the key, in the order of its queue; or the transaction
- * that is creating or moving one.
+ * Find the live tasks of the key, in the order of its queue, or the
+ * transaction that is creating or moving such a task.
  */
 static TransactionId
 find_live(TqCall *call, const TqQueue *queue, Datum key, bool lifo,
@@ -315,7 +316,7 @@ add_id(TaskIds *found, int64 task_id)
 	found->ids[found->count++] = task_id;
 }
 
-/* Unless the task is gone, or running, by now. */
+/* Remove the task, unless it no longer exists or is running by now. */
 static void
 touch_live(TqCall *call, TqQueue *queue, int64 task_id, TqInsertion insertion)
 {

@@ -20,17 +20,17 @@
  *   row as out of order (column out_of_order).
  * - If a task is blocked, then as many tasks are open as allowed, or the key
  *   is held.
- * key_queue_scan.c describes how a key queue is read.  A task gets out of
- * order when another one enters before it and the open task cannot be moved
- * back, because it is running or being claimed.
+ * key_queue_scan.c describes how a key queue is read.  An open task gets out
+ * of order when another task enters before it, and the open task cannot be
+ * moved back because it is running or being claimed.
  *
  * A key can be held: by a dead task, unless it is poison, and by a task that
  * was suspended because its worker died (serial_hold_on_failure), and by any
- * suspended task (serial_until_success).  Then none is released, and pending
- * tasks are moved back.
+ * suspended task (serial_until_success).  While a key is held no task is
+ * released, and pending tasks are moved back.
  *
  * A call with a list decides about each key once, at its end (settle_later).
- * Until then a task that would become pending is blocked, and none is
+ * Until then a task that would become pending is blocked, and no task is
  * released.
  *
  * Copyright (c) 2026, the taskq developers
@@ -221,9 +221,9 @@ left(TqCall *call, TqQueue *queue, Datum key)
 }
 
 /*
- * Release the next tasks, or, if what holds the key has changed, move tasks
- * back: stop_id is a task that holds it now.  If another one did already, no
- * task needs to be moved back.
+ * Release the next tasks, or, if a task has begun to hold the key (stop_id),
+ * move tasks back.  If another task held the key already, no task needs to be
+ * moved back.
  */
 static void
 release_next(TqCall *call, TqQueue *queue, Datum key, int64 stop_id)
@@ -264,7 +264,10 @@ put_behind(TqKeyQueue *line, int64 task_id)
 	tq_key_queue_end(line);
 }
 
-/* The next task is decided at the end of the call; until then none is next. */
+/*
+ * The next task is decided at the end of the call; until then there is no next
+ * task.
+ */
 static void
 put_off(TqCall *call, TqKey *key)
 {
@@ -435,8 +438,8 @@ arrange(TqKeyQueue *line)
 }
 
 /*
- * Can a task that is about to be pending be open?  If it precedes others that
- * are pending, they are moved back.
+ * Can a task that is about to be pending be open?  If it precedes other
+ * pending tasks, they are moved back.
  */
 static bool
 may_be_open(TqKeyQueue *line, int64 task_id)
@@ -465,10 +468,9 @@ may_be_open(TqKeyQueue *line, int64 task_id)
 }
 
 /*
- * Make room for one open task by moving back those that are last and after the
- * task.  They must not be running or being claimed: otherwise the task itself
- * must wait, which keeps their number correct, and their order is not defined
- * anyway.
+ * Make room for one open task by moving back the last open tasks after it.  If
+ * they are running or being claimed, they cannot be moved back; then the task
+ * itself must wait, so that the number of open tasks is correct.
  */
 static bool
 make_room(TqKeyQueue *line, int64 task_id)
@@ -502,7 +504,7 @@ make_room(TqKeyQueue *line, int64 task_id)
 	return line->count < line->rule.open;
 }
 
-/* List the tasks that are open after one that is, or will be, blocked. */
+/* List the tasks that are open after a task that is, or will be, blocked. */
 static void
 note_out_of_order(TqKeyQueue *line, int64 blocked_id)
 {
@@ -530,9 +532,9 @@ note_out_of_order(TqKeyQueue *line, int64 blocked_id)
 }
 
 /*
- * Open as many tasks as allowed.  While the key is held none is open except
- * those running; tasks being claimed are waited for, since a claim that is
- * rolled back would leave them pending.
+ * Open as many tasks as allowed.  While the key is held, only running tasks
+ * are open.  The call waits for tasks that are being claimed, since a claim
+ * that is rolled back would leave them pending.
  */
 static void
 settle(TqKeyQueue *line)

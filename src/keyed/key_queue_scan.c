@@ -4,14 +4,16 @@
  *
  * A session that holds the key's lock sees all changes of its tasks, except
  * claims and their aborts.  key_queue.c states the invariants of a key queue
- * at rest: therefore a scan begins at the head and ends at the first blocked
- * task, or when enough open ones were seen.  Its cost does not depend on the
- * number of waiting tasks.  Tasks that the key's row lists (column out_of_order)
- * are looked up by id; the list may contain tasks that are no longer open.
+ * at rest: therefore a scan begins at the head, and ends at the first blocked
+ * task or when it has found enough open tasks.  Its cost does not depend on
+ * the number of waiting tasks.  Tasks that the key's row lists (column
+ * out_of_order) are looked up by id; the list may contain tasks that are no
+ * longer open.
  *
- * shared/key_floor.c knows where the head is, so the entries of ended tasks
- * are not scanned repeatedly.  Other sessions may not skip the tasks that this
- * transaction has ended yet: own_heads has them.
+ * shared/key_floor.c stores the position of the head, so the entries of ended
+ * tasks are not scanned repeatedly.  Other sessions must not yet skip the
+ * tasks that this transaction has ended; for this transaction own_heads has
+ * its own heads.
  *
  * An index scan reads a whole page, including all waiting tasks.  So a scan
  * asks for no more than twice as many ids as the last one of the key, and a
@@ -93,7 +95,10 @@ static bool probe(TqKeyQueue *line, Relation rel, Oid relid, HoldTest holds,
 static bool suspended_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 static bool dead_holds(const TqKeyRule *rule, const TqTaskFixed *row);
 
-/* Lock the key and read its current tasks; false if it has no queue. */
+/*
+ * Lock the key and read its current tasks.  Returns false if it has no key
+ * queue.
+ */
 bool
 tq_key_queue_begin(TqKeyQueue *line, TqCall *call, TqQueue *queue, Datum key)
 {
@@ -275,14 +280,14 @@ find_head(TqKeyQueue *line)
 	return line->head.task_id;
 }
 
-/* Before all tasks of the key queue. */
+/* Position the scan before all tasks of the key queue. */
 static int64
 first_id(const TqKeyQueue *line)
 {
 	return line->rule.lifo ? PG_INT64_MAX : PG_INT64_MIN;
 }
 
-/* After all of them. */
+/* Position the scan after all tasks of the key queue. */
 static int64
 last_id(const TqKeyQueue *line)
 {
@@ -353,7 +358,9 @@ note_reach(const TqKeyQueue *line)
 								 : line->reached - line->from;
 }
 
-/* Remember the first task that the scan has seen: none before it is live. */
+/*
+ * Remember the first task that the scan has seen: no task before it is live.
+ */
 static void
 note_head(TqKeyQueue *line, int64 task_id)
 {
@@ -392,7 +399,7 @@ is_same_head(const TqKeyFloorOf *a, const TqKeyFloorOf *b)
 		   a->lifo == b->lifo;
 }
 
-/* The task is live, or will be, and precedes others. */
+/* The task is live, or will be, and precedes other tasks. */
 void
 tq_key_queue_lower_floor(TqKeyQueue *line, int64 task_id)
 {

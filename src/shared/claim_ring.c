@@ -9,9 +9,9 @@
  * different rows.  A candidate is a hint: the claim checks the row before it
  * uses it.
  *
- * A claim without concurrent ones must get the best task.  So the entries of a
- * ring are all that can be claimed between its first and its last one: if
- * something before the last one becomes claimable, the ring is emptied
+ * Without concurrent claims, a claim must get the best task.  So a ring has
+ * all tasks that can be claimed between its first and its last entry: if a
+ * task before the last entry becomes claimable, the ring is emptied
  * (tq_claim_ring_lower, called after the change is visible).  The claim that
  * fills a ring scanned some time ago.  The positions published since then, in
  * order, are in the last few LOWERS; if one of them precedes its last entry,
@@ -135,7 +135,9 @@ tq_claim_ring_moment(void)
 	return shared == NULL ? 0 : pg_atomic_read_u64(&shared->number);
 }
 
-/* The position of the next candidate; false if there is none. */
+/*
+ * Get the position of the next candidate.  Returns false if the ring is empty.
+ */
 bool
 tq_claim_ring_look(int64 lane_id, int16 priority, TqPosition *first)
 {

@@ -446,7 +446,10 @@ tq_counter_has_no_room(int32 queue_id)
 	return full;
 }
 
-/* Mean time between two tasks that leave the queue; 0 if unknown. */
+/*
+ * Returns the mean time between two tasks that leave the queue, or 0 if it is
+ * unknown.
+ */
 int64
 tq_counter_pause(int32 queue_id)
 {

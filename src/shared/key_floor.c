@@ -6,7 +6,7 @@
  * removes it, which requires that the oldest snapshot has ended.  A search for
  * the next task of a key would scan the entries of all earlier ones.  So this
  * table stores, for as many keys as it has room for, the first task that can
- * be live: a search starts there.  Without an entry it starts at the
+ * be live, at which a search starts.  Without an entry a search starts at the
  * beginning.
  *
  * A floor must never be too high, since a task that is not seen would wait for

@@ -3,14 +3,15 @@
  *		How often a leaf of the archive was changed.
  *
  * A transaction that adds rows to a leaf, or removes some, raises the leaf's
- * number when it has the lock that it keeps until it ends.  So a leaf is as it
- * was under an earlier snapshot if its number, read before that one and after
- * a later one, is the same, and if no transaction held that lock between the
- * first reading and the earlier snapshot (query/finished_count.c).
+ * number when it has the lock that it keeps until it ends.  So a leaf has not
+ * changed between an earlier and a later snapshot if two conditions hold
+ * (query/finished_count.c): its number is the same when it is read before the
+ * earlier and after the later snapshot, and no transaction held that lock
+ * between the first reading and the earlier snapshot.
  *
  * Databases share the numbers by chance, which only costs a count.  Numbers
- * begin at random, so that none is taken for one of before a start, a wipe, or
- * of another server.
+ * begin at random, so that a number from before a start or a wipe, or from
+ * another server, is not taken for a current number.
  *
  * Copyright (c) 2026, the taskq developers
  */

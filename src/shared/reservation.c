@@ -21,8 +21,8 @@ static void       unlock(TqCounter *counter);
 static void       invalidate(TqCounter *counter);
 
 /*
- * A limit is about to change.  While there is none claims reserve nothing, so
- * the current number must not be used once there is one again.
+ * A limit is about to change.  While there is no limit claims reserve nothing,
+ * so the current number must not be used once there is a limit again.
  */
 void
 tq_reservation_invalidate(TqOwner owner, int32 id)

@@ -492,7 +492,7 @@ tq_running_progress(int64 task_id, int64 token, float4 progress,
 	LWLockRelease(lock);
 }
 
-/* The entry of a task; false if there is none. */
+/* Get the entry of a task.  Returns false if it has no entry. */
 bool
 tq_running_find(int64 task_id, TqRunning *running)
 {
@@ -571,7 +571,10 @@ entry_begin(int64 task_id, LWLockMode mode, LWLock **lock)
 	return entry;
 }
 
-/* The flags of a database, under the spinlock; NULL if it has none. */
+/*
+ * Returns the flags of a database, under the spinlock, or NULL if it has no
+ * flags.
+ */
 static DatabaseFlag *
 find_flag(Oid database)
 {

@@ -20,9 +20,10 @@
  *		a greater number		ended, since another session uses the PGPROC
  *		a smaller number		lost by a wipe: unknown
  *
- * If it is unknown, the worker stays alive, like any other, by its heartbeats.
- * The end of its session is known again, so a wipe loses only those ends that
- * the background worker had not handled yet.
+ * If the state is unknown, heartbeats alone decide whether the worker is
+ * alive, as for any other worker.  Sessions that end after a wipe mark their
+ * entries again, so a wipe loses only ends that the background worker had not
+ * handled yet.
  *
  * An entry is marked after the session has aborted its transaction and
  * released its locks (on_shmem_exit, not before_shmem_exit), so a woken

@@ -5,12 +5,12 @@
  * A finished task is seldom needed again, and is in one of seventeen leaves,
  * so the executor reads it.  (tq_row_insert_archive adds one below the
  * executor.) tq_archive_take deletes the row in the version that was read, and
- * waits for a transaction that does the same.  A caller for which it returns
- * true owns the task, and passes it to tq_state_enter, which puts it into
+ * waits for a transaction that does the same.  If it returns true, the caller
+ * owns the task, and passes it to tq_state_enter, which puts it into
  * taskq.task or another leaf, or to tq_state_forget.
  *
  * A call that needs the lock of the task's key, or of its instance, acquires
- * it before.
+ * that lock first.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -60,9 +60,9 @@ static TqStmt stmt_find_archived = {
 	"SELECT " ALL_COLUMNS " FROM taskq.archive WHERE task_id = $1", {INT8OID}};
 
 /*
- * Take a finished task, just read, out of the archive, waiting for a
- * transaction that does the same.  False if the row has been moved or changed
- * since it was read.
+ * Take a finished task that was just read out of the archive, and wait for a
+ * transaction that does the same.  Returns false if the row has been moved or
+ * changed since it was read.
  */
 bool
 tq_archive_take(TqTask *task)

@@ -71,14 +71,17 @@ tq_large_drop(TqTask *task, TqColumn col)
 	tq_task_clear(task, col);
 }
 
-/* The value of a column, wherever it is stored; false if it is null. */
+/*
+ * Get the value of a column, wherever it is stored.  Returns false if it is
+ * null.
+ */
 bool
 tq_large_get(TqTask *task, TqColumn col, Datum *value)
 {
 	return get(task, col, value, true);
 }
 
-/* The same, as the active snapshot sees it. */
+/* Like tq_large_get, but as the active snapshot sees the value. */
 bool
 tq_large_look(TqTask *task, TqColumn col, Datum *value)
 {

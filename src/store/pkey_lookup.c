@@ -10,15 +10,15 @@
  * Prefetched entries are valid for the snapshot that was active then, and are
  * not used with a newer one.  No index page stays pinned in the meantime, so
  * vacuum may remove such an entry and its row, and another row may be put in
- * the same place.  The snapshot sees neither: a row that it sees is not
- * removed, and it does not see a later row.  The server's own scans release
- * their pins for the same reason.
+ * the same place.  This is harmless, since a row that the snapshot sees is not
+ * removed, and the snapshot does not see a later row.  The server's own scans
+ * release their pins for the same reason.
  *
  * The entry of a running task in shared/running.c has the location of its row,
  * so finishing the task needs no descent.  The location is a hint: the row may
  * have been updated, or moved with the whole table, and another one may be in
- * its place.  So it is used only if the snapshot sees the task's own row
- * there, which is then the only version that it sees.
+ * its place.  So the location is used only if the snapshot sees the task's own
+ * row there; this is then the only version of the row that the snapshot sees.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -94,8 +94,8 @@ tq_pkey_lookup_prefetch(TqCall *call, int64 first, int64 last)
 }
 
 /*
- * Put the row of the task into the table's slot; false if the active snapshot
- * sees none.
+ * Put the row of the task into the table's slot.  Returns false if the active
+ * snapshot sees no row.
  */
 bool
 tq_pkey_lookup_find(TqTable *table, int64 task_id)

@@ -83,7 +83,7 @@ tq_row_flush(TqCall *call)
 }
 
 /*
- * Read a live task; false if this call sees none.
+ * Read a live task.  Returns false if this call does not see it.
  */
 bool
 tq_row_find(TqCall *call, int64 task_id, TqTask *task)
@@ -122,9 +122,9 @@ tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 }
 
 /*
- * Update the row of a live task that was read; false if another transaction
- * has changed that row.  Without wait also false if another transaction is
- * changing it.
+ * Update the row of a live task that was read.  Returns false if another
+ * transaction has changed the row, and, without wait, also if another
+ * transaction is changing it.
  */
 bool
 tq_row_update(TqCall *call, TqTask *task, bool wait)
@@ -171,8 +171,8 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 /*
  * Lock the row of a task that was just read, or its newer version, against
  * changes by other transactions; if shared, they can lock it in the same way.
- * Waits for a transaction that is changing it, and reads it again.  False if
- * the row is gone.
+ * Waits for a transaction that is changing it, and reads it again.  Returns
+ * false if the row no longer exists.
  */
 bool
 tq_row_lock(TqCall *call, TqTask *task, bool shared)
@@ -203,7 +203,10 @@ tq_row_lock(TqCall *call, TqTask *task, bool shared)
 	return false;
 }
 
-/* Delete the row that was read; false as in tq_row_update. */
+/*
+ * Delete the row that was read.  Returns false in the same cases as
+ * tq_row_update.
+ */
 bool
 tq_row_delete(TqCall *call, TqTask *task, bool wait)
 {
@@ -225,9 +228,9 @@ tq_row_delete(TqCall *call, TqTask *task, bool wait)
 
 /*
  * Add a live task.  With unique_reference the task's reference is checked
- * first, waiting for transactions that are adding or removing the same one.
- * If a live task has it, nothing is added, false is returned, and *holder and
- * *holder_state are set.
+ * first, and the call waits for transactions that are adding or removing the
+ * same reference.  If a live task has the reference, no row is added; the call
+ * returns false and sets *holder and *holder_state.
  */
 bool
 tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
@@ -301,7 +304,10 @@ tq_row_insert_history(TqCall *call, int leaf, Datum *values, bool *nulls)
 	ExecClearTuple(slot);
 }
 
-/* Make this leaf the table of the call, *opened; false if it already was. */
+/*
+ * Make this leaf the table of the call, *opened.  Returns false if it already
+ * was.
+ */
 static bool
 use_leaf(TqCall *call, TqTable *table, Oid *opened, Oid leaf, int columns)
 {

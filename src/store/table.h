@@ -46,10 +46,10 @@ typedef struct TqCall
 	MemoryContext     context;
 	TqDeadRangeMoment moment; /* no later than the active snapshot */
 	uint64            ring_moment;
-	bool              many;  /* rows may be inserted later, with others */
-	TqKeys           *keys;  /* of engine/key.h; NULL: none yet */
-	TqSteps          *steps; /* of engine/call.h; NULL: none yet */
-	List             *dead;  /* ids of tasks that died, for dead letters */
+	bool     many;  /* rows may be inserted later, together with other rows */
+	TqKeys  *keys;  /* of engine/key.h; NULL: none yet */
+	TqSteps *steps; /* of engine/call.h; NULL: none yet */
+	List    *dead;  /* ids of tasks that died, for dead letters */
 } TqCall;
 
 #endif /* TQ_TABLE_H */

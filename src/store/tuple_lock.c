@@ -4,8 +4,8 @@
  *
  * Claims and duties do not wait for rows.  The server's own update can refuse
  * without waiting, except in a server with assertions.  There, the in-memory
- * lock of the row, which all writers acquire, excludes others between a check
- * of the row and the write (tq_tuple_lock_acquire).
+ * lock of the row, which all writers acquire, excludes other writers between a
+ * check of the row and the write (tq_tuple_lock_acquire).
  *
  * The other functions check the row on its page, or the copy that was read, so
  * that a row that other transactions are changing is not visited again.
@@ -114,7 +114,7 @@ is_ours(Relation rel, ItemPointer tid)
 					: TransactionIdIsCurrentTransactionId(xmax);
 }
 
-/* With a lock that excludes those of other transactions. */
+/* Lock the row so that no other transaction can lock it. */
 static bool
 is_in_multixact(MultiXactId multixact, bool locked_only)
 {

@@ -1,12 +1,12 @@
 /*
  * metric_note.c
- *		What a transaction counts for the metrics until it commits.
+ *		Numbers that a transaction counts for the metrics until it commits.
  *
  * There is one set of numbers (Notes) for each queue and savepoint, whatever
  * the number of tasks.  The sets form a stack: those of a savepoint are above
- * those of its parent.  A savepoint that rolls back removes its sets; one that
- * is released adds them to those of its parent.  At commit all are added to
- * shared memory; nothing is counted before.
+ * those of its parent.  A savepoint that rolls back removes its sets; a
+ * savepoint that is released adds them to the sets of its parent.  At commit
+ * all are added to shared memory; nothing is counted before.
  *
  * To find the set of a queue without a scan of all of them, each set is also
  * in one of several chains, in the same order: the newest first.
@@ -109,7 +109,7 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 		(to == TQ_STATE_PENDING || to == TQ_STATE_BLOCKED))
 		add(change, TQ_METRIC_REQUEUED + end, 1);
 
-	/* it is unknown how long the others really ran */
+	/* it is unknown how long other attempts really ran */
 	executed = to == TQ_STATE_DONE || to == TQ_STATE_FILTERED ||
 			   end == TQ_END_FAILURE || end == TQ_END_TIMEOUT;
 	if (executed)
@@ -171,8 +171,8 @@ tq_metric_note_forget(void)
 }
 
 /*
- * The notes of the current savepoint for a queue; NULL if metrics are not
- * counted.
+ * Returns the notes of the current savepoint for a queue, or NULL if metrics
+ * are not counted.
  */
 static TqMetricChange *
 change_of(int32 queue_id)

@@ -1,6 +1,6 @@
 /*
  * metric_note.h
- *		What a transaction counts for the metrics until it commits.
+ *		Numbers that a transaction counts for the metrics until it commits.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -3,10 +3,11 @@
  *		Positions at which a transaction takes and puts pending tasks.
  *
  * A transaction that changes a pending task, or makes a task pending,
- * publishes its positions when it has ended: at its commit that there is
- * something to claim at the new positions, at its abort, or a savepoint's,
- * that the tasks it had taken are claimable again at the old ones.  Until then
- * other sessions have skipped these rows, and may have recorded dead ranges.
+ * publishes its positions when it has ended: at commit, the new positions, at
+ * which tasks can be claimed; at abort, also of a savepoint, the old
+ * positions, at which the tasks that it had taken can be claimed again.  Until
+ * then other sessions have skipped these rows, and may have recorded dead
+ * ranges.
  *
  * So a note is made before a row is written (tq_position_note_taking), since
  * an error between the write and a later note would lose it.  The note gets
@@ -102,7 +103,7 @@ tq_position_note_all_taken(void)
 	add_note()->all = true;
 }
 
-/* The number of times that this transaction has put a task somewhere. */
+/* Returns how often this transaction has put a task at a position. */
 int
 tq_position_note_offered(void)
 {
@@ -270,7 +271,7 @@ tell(const TqLanePosition *places, int count)
 	tq_notify_flag_raise_positions(places, count);
 }
 
-/* Publish that any position may be claimable. */
+/* Publish that there may be a claimable task at any position. */
 static void
 tell_all(void)
 {

@@ -5,19 +5,19 @@
  * While a transaction works, it notes intents: a task is running now, another
  * one has stopped, something becomes due.  They change shared memory when, and
  * only when, the transaction commits; intents of a savepoint that rolls back
- * are dropped.  The callbacks run where nothing may fail, so they only call
- * functions that cannot.  They run after the transaction's locks have been
- * released: a woken session sees what was done, its own caches included, and
- * does not wait for this one.
+ * are dropped.  No error may occur in the callbacks, so they call only
+ * functions that cannot fail.  They run after the transaction's locks have
+ * been released: a woken session sees all changes, also in its caches, and
+ * does not wait for this session.
  *
  * position_note.c notes and publishes what other sessions can claim
  * afterwards.
  *
  * Numbers of live tasks change at commit, too, and so do metrics
- * (metric_note.c).  What a claim has reserved under a limit is undone if its
- * transaction or savepoint rolls back; what a running task had reserved is
- * released by the commit that ends the run.  A queue or worker created by a
- * transaction that rolls back leaves no entry behind.
+ * (metric_note.c).  The reservation of a claim under a limit is undone if its
+ * transaction or savepoint rolls back; the reservation of a running task is
+ * released by the commit that ends the attempt.  A queue or worker created by
+ * a transaction that rolls back leaves no entry behind.
  *
  * A prepared transaction keeps no intents: its end flags running tasks as
  * incomplete and numbers as unknown, and the background worker checks them
@@ -236,9 +236,9 @@ tq_xact_key_floor(const TqKeyFloorFound *found)
 }
 
 /*
- * A number that changes at the transaction's end, and when a savepoint is
- * rolled back: what was seen of own changes, or under own locks, may then be
- * obsolete.
+ * Returns a number that changes at the transaction's end, and when a savepoint
+ * is rolled back: values read from own changes, or under own locks, may then
+ * be obsolete.
  */
 uint64
 tq_xact_epoch(void)
@@ -246,7 +246,7 @@ tq_xact_epoch(void)
 	return epoch;
 }
 
-/* Something becomes due at a time of the dispatch clock. */
+/* A task or pause becomes due at this time of the dispatch clock. */
 void
 tq_xact_due(TimestampTz at)
 {
@@ -273,7 +273,7 @@ tq_xact_on_rollback(void (*forget)(void))
 	forget_caches = forget;
 }
 
-/* A rollback of this transaction invalidates what the session keeps. */
+/* A rollback of this transaction invalidates caches of the session. */
 void
 tq_xact_session_cache_changed(void)
 {
