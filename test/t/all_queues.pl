@@ -1,6 +1,6 @@
-# A worker claims from all queues, and nothing can be claimed from some of them:
-# these queues are skipped with a warning, and the worker gets the tasks of all
-# other queues.
+# A worker claims from all queues, but nothing can be claimed from some of them.
+# The claim skips these queues with a warning, and the worker gets the tasks of
+# all other queues.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
-# CALL taskq_await, taskq_call and taskq_await_workflow: the task ends by its
-# worker, by the session that awaits it, or by the server. The rest, in one
-# session and between two, is in regress await and workflow_await, and in
-# isolation await_end and workflow_await.
+# CALL taskq_await, taskq_call and taskq_await_workflow return when the task is
+# finished by its worker, by the session that awaits it, or by the server. Cases
+# with one session are in regress await and workflow_await, cases with two
+# sessions in isolation await_end and workflow_await.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Rows that are inserted together: an error or a crash between the rows and
-# their index entries leaves nothing, committed rows survive a crash, logical
-# decoding shows all of them in order, and max_depth is kept.
+# Rows are inserted in batches. An error or a crash between the rows and their
+# index entries leaves nothing, committed rows survive a crash, logical decoding
+# shows all rows in order, and max_depth holds.
 # expect-log: was terminated by signal 6
 use strict;
 use warnings;

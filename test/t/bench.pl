@@ -1,7 +1,7 @@
-# The benchmark: every part runs, with numbers so small that its figures mean
-# nothing, and leaves results that bench/report can read; a system that fails or
-# does no work is an error; an interrupted run leaves nothing; the report
-# calculates as documented and refuses what is not a result.
+# Every part of the benchmark runs, with numbers so small that its figures mean
+# nothing, and leaves results that bench/report can read. A system that fails or
+# does no work is an error. An interrupted run leaves nothing. The report
+# calculates as documented and refuses files that are not results.
 # (takes long)
 use strict;
 use warnings;

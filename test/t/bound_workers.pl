@@ -1,5 +1,5 @@
-# Workers that are bound to a connection: however the connection ends, their
-# tasks return to the queue immediately. The dead threshold is so long here that
+# Workers are bound to a connection. However the connection ends, their tasks
+# return to the queue immediately. The dead threshold is so long here that
 # nothing else can return a task.
 # expect-log: terminated by signal 9
 # (takes long)

@@ -1,7 +1,7 @@
 # Producers and workers act at random, while workers, backends and the server
-# are killed, frozen and restarted; then the rules of test/chaos are checked on
-# what every process wrote down. CHAOS_SECONDS and CHAOS_SEED: see
-# test/chaos/README.md.
+# are killed, frozen and restarted. Then the rules of test/chaos are checked on
+# the histories that the processes have written. test/chaos/README.md describes
+# CHAOS_SECONDS and CHAOS_SEED.
 # expect-log: terminated by signal 9
 # (takes long)
 use strict;

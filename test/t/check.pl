@@ -1,6 +1,6 @@
 # taskq_check() finds nothing while sixteen clients work, memory is lost and
-# leaves of the archive are truncated, and finds changes to the tables that
-# memory does not know.
+# leaves of the archive are truncated. It finds changes of the tables that
+# shared memory does not know.
 # LONG=1: half a minute
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
-# The checker of the chaos test, on histories written by hand. For each rule
-# some histories break it, and the checker must report them under that rule and
-# no other unless said; some similar ones are clean.
+# The checker of the chaos test reads histories written by hand. For each rule
+# some histories violate it, and the checker must report them under that rule
+# and no other, unless the case says so; similar histories without a violation
+# give no report.
 use strict;
 use warnings;
 use FindBin;

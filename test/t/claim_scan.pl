@@ -1,7 +1,7 @@
-# How many index entries claims read: dead entries are not read again, whatever
-# an old snapshot keeps; tasks that are not due, restarts, prepared
-# transactions; and what the background worker does when claims would skip a
-# task by mistake.
+# The test counts the index entries that claims read. Claims do not read dead
+# entries again, even if an old snapshot keeps them. Other cases are tasks that
+# are not due, restarts and prepared transactions, and what the background
+# worker does when claims would skip a task by mistake.
 #
 # expect-log: XX000 taskq worker (LOG: .*claims skipped claimable task|DETAIL: .*The task can be claimed from now on|CONTEXT:)
 use strict;

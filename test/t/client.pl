@@ -1,5 +1,5 @@
-# The client that the other tests use instead of psql gives what psql gives: the
-# same exit codes, the same output, the same messages.
+# The client that the other tests use instead of psql has the same exit codes,
+# output and messages as psql.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

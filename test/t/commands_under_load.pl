@@ -1,6 +1,6 @@
-# Database commands on a database to which only the background worker is
-# connected succeed immediately, while tasks flow in two other databases, which
-# are not affected.
+# Database commands succeed immediately on a database to which only the
+# background worker is connected. Tasks flow in two other databases in the
+# meantime, and are not affected.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,6 @@
-# The examples of coordination. Words are counted by workers that are killed
-# while they hold tasks, and the result is that of sort | uniq -c. Leaders are
-# frozen (also during an action), killed and cut off, and never do two of them
+# The examples of coordination work. Workers that are killed while they hold
+# tasks count words, and the result is that of sort | uniq -c. Leaders are
+# frozen (also during an action), killed and disconnected, and two leaders never
 # act at the same time.
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# The bounds of the counters in shared memory: more queues than there is room
-# for, a restart, a promoted standby; and counting while other sessions work.
+# The counters in shared memory are bounded: with more queues than there is room
+# for, after a restart, and on a promoted standby. They are right when other
+# sessions work during a count.
 use strict;
 use warnings;
 use FindBin;

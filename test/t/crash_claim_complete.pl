@@ -1,6 +1,6 @@
-# Crashes while tasks are claimed and completed: a claim that was not
-# acknowledged leaves the task free or claimed, a completion and its effect
-# happen together or not at all, leases survive crashes.
+# The server crashes while tasks are claimed and completed. After a claim that
+# was not acknowledged the task is free or claimed. A completion and its effect
+# happen together or not at all. Leases survive crashes.
 # expect-log: was terminated by signal [69]
 use strict;
 use warnings;

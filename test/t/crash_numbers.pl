@@ -1,7 +1,7 @@
-# What was acknowledged and lost in a crash, because synchronous_commit was off,
-# and what was rolled back: no id, and no pair of id and token, is given out
-# again, and a worker that still has one is refused. With and without
-# preloading.
+# Claims and submits are acknowledged and then lost in a crash, because
+# synchronous_commit is off, or are rolled back. No id, and no pair of id and
+# token, is given out again, and a worker that still has one is refused. The
+# cases run with and without preloading.
 use strict;
 use warnings;
 use FindBin;

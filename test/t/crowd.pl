@@ -1,6 +1,6 @@
-# Many sessions at the same time: a thousand that sleep in the server,
-# sixty-four that want the same task, and as many as the server accepts. (takes
-# long)
+# Many sessions use one server at the same time: a thousand sleep in it,
+# sixty-four claim the same task, and as many connect as the server accepts.
+# (takes long)
 # expect-log: terminating background worker
 # expect-log: could not map anonymous shared memory|exceeded available memory
 use strict;

@@ -1,6 +1,6 @@
-# Commands that need a database for themselves: its background worker makes
-# room, other databases are not affected, and the worker is back when the
-# command has ended, successfully or not.
+# If a command needs a database for itself, the background worker of the
+# database disconnects and other databases are not affected. The worker is back
+# when the command has ended, successfully or not.
 use strict;
 use warnings;
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }

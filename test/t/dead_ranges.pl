@@ -1,6 +1,6 @@
-# The table of dead ranges in shared memory: ranges that are recorded, positions
-# that are published, what comes too late, entries that are evicted or wiped,
-# and to which database they belong.
+# The table of dead ranges in shared memory records ranges and publishes
+# positions. It ignores ranges that come too late, evicts and wipes entries, and
+# keeps databases apart.
 use strict;
 use warnings;
 use FindBin;

@@ -1,5 +1,6 @@
-# The disk is full: what needs space gets 53100, the server stays alive, nothing
-# that was acknowledged is lost, and work continues when there is space again.
+# The disk is full. Calls that need space get 53100, the server stays alive,
+# nothing that was acknowledged is lost, and work continues when there is space
+# again.
 #
 # An ordinary user cannot create a small file system: full_disk.c is loaded into
 # the server and lets no file of tables and indexes grow.

@@ -1,6 +1,5 @@
-# Dump and restore: all forms of a dump restore every row and every number; a
-# copy is inactive, and trusts no number of a role, until it is activated; then
-# it works.
+# All forms of a dump restore every row and every number. A copy is inactive,
+# and trusts no number of a role, until it is activated; then it works.
 # (takes long)
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# What the background worker does: leases, time limits, due times, dead workers,
-# deadlines, retention; and that it continues after errors and losses.
+# The background worker processes leases, time limits, due times, dead workers,
+# deadlines and retention, and continues after errors and the loss of memory.
 use strict;
 use warnings;
 use FindBin;

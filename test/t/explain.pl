@@ -1,5 +1,5 @@
-# taskq_explain and taskq_explain_claim: what needs other sessions, other
-# settings or other servers; and that every reason has a test. The reasons that
+# taskq_explain and taskq_explain_claim report reasons that need other sessions,
+# other settings or other servers, and every reason has a test. The reasons that
 # one server shows are tested in test/sql/explain.sql and, for steps of
 # workflows, workflow_explain.sql, which run here, too.
 use strict;

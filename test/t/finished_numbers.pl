@@ -1,5 +1,5 @@
-# done and dead in taskq.queues are as of counted_at: a task counts if its
-# transaction had committed by then.
+# done and dead in taskq.queues are the numbers at counted_at: a task counts if
+# its transaction had committed by then.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
-# Shared memory after the extension was replaced: by DROP EXTENSION and CREATE
-# EXTENSION in one transaction, with savepoints, by a command that also drops
-# it, and by prepared transactions. Keys, limits, leases and numbers of the next
-# extension start from zero, and its background worker serves it.
+# The extension is replaced: by DROP EXTENSION and CREATE EXTENSION in one
+# transaction, with savepoints, by a command that also drops it, and by prepared
+# transactions. Keys, limits, leases and numbers of the new extension start from
+# zero in shared memory, and its background worker serves it.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,8 @@
-# Shared memory entries for queues and workers that a transaction creates and
-# that are rolled back, with it or with a savepoint, or are prepared: all of
-# them are freed. (Test suites that wrap each test in a transaction do just
-# this.) The same holds for queues and workers that a prepared transaction
-# removes: the background worker frees their entries.
+# A transaction creates queues and workers, and rolls back, rolls back to a
+# savepoint, or is prepared: all their entries in shared memory are freed. (Test
+# suites that wrap each test in a transaction do just this.) If a prepared
+# transaction removes queues and workers, the background worker frees their
+# entries.
 use strict;
 use warnings;
 use FindBin;

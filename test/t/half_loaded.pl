@@ -1,5 +1,5 @@
-# The library is preloaded on one server of a pair and not on the other, is
-# loaded by a session in other ways, or is missing: nothing crashes.
+# Only one server of a pair preloads the library, a session loads it in another
+# way, or the library is missing: nothing crashes.
 # (takes long)
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# taskq_health(): each check fails once, for the reason for which it exists, and
-# passes again. What takes minutes is made older by a step of the clock.
+# Each check of taskq_health() fails once, for the reason for which it exists,
+# and passes again. Steps of the clock replace waits of several minutes.
 use strict;
 use warnings;
 use FindBin;

@@ -1,12 +1,12 @@
-# Two thousand definitions of workflows, valid ones and ones with mutations
-# anywhere. Each is refused with TQ011 and the paths of what is wrong, or with
-# 0A000 if it uses what is not built yet; or it is accepted, and then its
-# instance runs to its end, with workers that sometimes answer nonsense. Signals
-# come before a step waits for them, while it waits, or never; steps that wait
-# for longer than a test runs, or for a role that does not exist, are resolved
-# by hand. Sometimes a step that is done is retried, also a decision or batch,
-# whose choice is then undone. Some steps start other workflows, also their own.
-# Nothing hangs, and nothing ends with an internal error.
+# The test draws two thousand definitions of workflows, valid ones and ones with
+# mutations anywhere. A definition is refused with TQ011 and the paths of its
+# problems, or with 0A000 if it uses what is not built yet; or it is accepted,
+# and then its instance runs to its end, with workers that sometimes return
+# invalid results. Signals come before a step waits for them, while it waits, or
+# never. Steps that wait for longer than a test runs, or for a role that does
+# not exist, are resolved by hand. Sometimes a step that is done is retried,
+# also a decision or batch, whose choice is then undone. Some steps start other
+# workflows, also their own. No call hangs or raises an internal error.
 use strict;
 use warnings;
 use FindBin;

@@ -1,4 +1,4 @@
-# A steady flow of 50,000 tasks: claims are heap-only updates, with and
+# In a steady flow of 50,000 tasks claims are heap-only updates, with and
 # without a held snapshot.
 use strict;
 use warnings;

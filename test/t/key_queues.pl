@@ -1,9 +1,9 @@
-# Tasks of few keys and many clients: eight sessions submit them with every
-# insertion, claim them, end them in every way, suspend, revive and move them to
-# other keys and queues, and commit, roll back and roll back to savepoints,
-# while the policy changes and memory is lost. At no moment are more tasks of a
-# key running than allowed, no task is claimed before an earlier one of its key,
-# and at the end all waiting tasks can be processed: none waits for ever.
+# Many clients use tasks of few keys. Eight sessions submit tasks with every
+# insertion, claim them, finish them in every way, suspend, revive and move them
+# to other keys and queues, and commit, roll back and roll back to savepoints,
+# while the policy changes and memory is lost. More tasks of a key than allowed
+# never run at the same time, and no task is claimed before an earlier one of
+# its key. At the end all waiting tasks can be processed.
 # LONG=1: a minute
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
-# A random run against a model: eight clients make some 14,000 calls of every
-# kind that concerns keys, insertions, junctions, changes and documents, on few
-# tasks; what was committed is replayed in the order of the commits by
-# TaskqModel, call by call; whenever no client is working, each task and each
-# document must be as the model says.
+# A random run is compared with a model. Eight clients make some 14,000 calls of
+# every kind that concerns keys, insertions, junctions, changes and documents,
+# on few tasks. TaskqModel replays the committed calls in the order of the
+# commits. Whenever no client is working, each task and each document must be as
+# the model says.
 # SEED=n: the same draws, as far as the order of eight clients lets them be
 use strict;
 use warnings;

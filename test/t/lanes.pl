@@ -1,6 +1,6 @@
-# Sets of tags: sets without a live task do not count towards taskq.max_lanes
-# and are removed, and no task is lost for it: of producers that know the set
-# from before, of open transactions, of tasks that come back.
+# Sets of tags without a live task do not count towards taskq.max_lanes and are
+# removed. No task is lost when its set is removed: a task of a producer that
+# knows the set from before, of an open transaction, or a task that comes back.
 use strict;
 use warnings;
 use FindBin;

@@ -1,11 +1,11 @@
-# The snippets of doc/guides/languages.md, the workers of README.md in Python
-# and Node, and the example workers in C, Python, Node, Java and shell, two of
-# each, on a server for each language: one worker is killed and one frozen while
-# they hold tasks. Every task is done once, with
-# one row written by the transaction that completed it; a failing task dies
-# after its attempts; a cancelled task is stopped; the workers survive 40001,
-# 40P01, lost connections and lost tasks; on SIGTERM a worker finishes the task
-# that it has and takes no other. TASKQ_LANGUAGES="c node" picks languages.
+# These run on one server for each language: the snippets of
+# doc/guides/languages.md, the workers of README.md in Python and Node, and the
+# example workers in C, Python, Node, Java and shell, two of each. One worker is
+# killed and one is frozen while they hold tasks. Every task is done once, and
+# the transaction that completed it has written one row. A failing task dies
+# after its attempts. A cancelled task is stopped. The workers survive 40001,
+# 40P01, lost connections and lost tasks. On SIGTERM a worker finishes its task
+# and claims no other. TASKQ_LANGUAGES="c node" selects languages.
 # (takes long)
 use strict;
 use warnings;

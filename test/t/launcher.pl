@@ -1,4 +1,4 @@
-# The launcher is notified of a database while it waits for a lock: the wait
+# The launcher is notified of a database while it waits for a lock. The wait
 # resets its latch, but the database gets its background worker immediately, not
 # a minute later.
 use strict;

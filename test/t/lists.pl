@@ -1,5 +1,6 @@
-# Lists, views and single tasks among many: how much each reads, how long it
-# takes, and that pages are consistent while tasks are submitted and finish.
+# The test measures how much lists, views and single reads among many tasks read
+# and how long they take, and checks that pages are consistent while tasks are
+# submitted and finish.
 #
 # make check-scale sets TASKQ_SCALE: then there are 1,000,000 live and
 # 10,000,000 finished tasks, and each statement must answer within 50 ms.

@@ -1,6 +1,6 @@
-# Rewriting and reindexing while tasks flow: clients meet at most a deadlock or
-# a lock_timeout, nothing is lost, everything is done once, and the caches of
-# sessions and the shared memory are right afterwards.
+# Tables are rewritten and indexes rebuilt while tasks flow. Clients get at most
+# a deadlock or a lock timeout, no task is lost, each task is done once, and the
+# caches of sessions and the shared memory are right afterwards.
 use strict;
 use warnings;
 use FindBin;

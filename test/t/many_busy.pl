@@ -1,6 +1,7 @@
-# An open transaction is deciding about more tasks than one batch of a duty: the
-# leases, deadlines, dead workers and timers of all other tasks are handled
-# concurrently, and those of these tasks when the transaction ends.
+# An open transaction is deciding about more tasks than one batch of a duty. In
+# the meantime the background worker handles the leases, deadlines, dead workers
+# and timers of all other tasks. It handles those of these tasks when the
+# transaction ends.
 use strict;
 use warnings;
 use FindBin;

@@ -1,9 +1,9 @@
-# Sixteen clients, a queue that may run five tasks and a worker that may run
-# three. Claims and their ends are committed, rolled back, rolled back to
-# savepoints, prepared; clients and connections are killed, once the server with
-# them, and all shared memory is lost again and again. What the clients wrote
-# down shows: never were more claims held at the same time than allowed, and at
-# the end as many as allowed can be made. LONG=1: half a minute
+# Sixteen clients use a queue that may run five tasks and a worker that may run
+# three. They commit, roll back, roll back to savepoints and prepare claims and
+# finishes. Clients and connections are killed, once the server too, and all
+# shared memory is lost again and again. The records of the clients show that
+# there were never more claims at the same time than allowed, and at the end as
+# many as allowed can be made. LONG=1: half a minute
 # expect-log: terminated by signal 9
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# What is kept in memory only: heartbeats write nothing; taskq_check reports
-# where memory and tables differ; and a queue that is being dropped blocks no
-# other session for long.
+# Some facts are kept in shared memory only. Heartbeats write nothing,
+# taskq_check reports differences between memory and tables, and dropping a
+# queue does not block other sessions for long.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,6 @@
-# Metrics are exact: with clients that commit, roll back and use savepoints;
-# over a clean restart; after a crash they start at zero and the log says so;
-# metrics of dropped queues are removed, and their room is free again.
+# Metrics are exact, with clients that commit, roll back and use savepoints.
+# They survive a clean restart. After a crash they start at zero and the log
+# says so. Metrics of dropped queues are removed, and their room is free again.
 # expect-log: was terminated by signal 9
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Where the extension is missing, or partly missing: dropped and created again
-# under workers, missing in a database, not preloaded, on a standby.
+# The extension is missing, or partly missing: it is dropped and created again
+# while workers call it, does not exist in a database, is not preloaded, or is
+# used on a standby.
 #
 # One class XX comes from the server itself, before any of our code runs: to
 # analyze or to begin a call it opens the row type that the function returns

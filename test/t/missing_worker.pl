@@ -1,6 +1,6 @@
-# Where there is no background worker, and why: no free slot, no free entry of
-# the worker directory, a standby, a binary upgrade, a library that is not
-# preloaded.
+# There is no background worker if there is no free slot or no free entry of the
+# worker directory, on a standby, during a binary upgrade, and if the library is
+# not preloaded. The server says why.
 use strict;
 use warnings;
 BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} = 60; }

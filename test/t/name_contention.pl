@@ -1,8 +1,9 @@
 # Eight clients make single calls in autocommit that name several tasks and
 # documents, in any order: lists with few references, changes that add and
-# remove references, documents that are created, changed and claimed, repairs of
-# many tasks. No client meets an error outside the contract, and no deadlock
-# occurs. (takes long)
+# remove references, documents that are created, changed and claimed, and
+# repairs of many tasks. No client gets an undocumented error, and no deadlock
+# occurs.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

@@ -1,5 +1,6 @@
-# NOTIFY for queues with option notify: by the background worker, not by the
-# producer; not for each task; also for tasks that become due or are resumed.
+# For queues with option notify the background worker, and not the producer,
+# sends NOTIFY. It sends fewer notifications than tasks, and also sends them for
+# tasks that become due or are resumed.
 use strict;
 use warnings;
 use FindBin;

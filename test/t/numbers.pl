@@ -1,6 +1,6 @@
-# Numbers of four bytes that are drawn from sequences: after the last one,
-# numbers that nothing refers to are used again, or the limit is reported.
-# Numbers of workers are in unused_workers.pl.
+# Sequences draw numbers of four bytes. After the last number, numbers to which
+# nothing refers are used again, or the limit is reported. Numbers of workers
+# are in unused_workers.pl.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,6 @@
-# pgbouncer in transaction mode, which may run every transaction on another
-# connection and resets it afterwards: no call needs anything of its session.
-# Workers continue when the pooler is killed.
+# pgbouncer in transaction mode may run every transaction on another connection
+# and resets it afterwards. No call needs anything of its session, and workers
+# continue after the pooler is killed.
 use strict;
 use warnings;
 use FindBin;

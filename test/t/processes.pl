@@ -1,5 +1,5 @@
-# The launcher and the workers: where there is one, when they start and stop,
-# what starts them again.
+# The launcher and the background workers run where they should, and start, stop
+# and restart when they should.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# Eight clients compete for a queue that hands out 100 tasks a second, for ten
-# seconds; about half of their claims are rolled back. What they wrote down
-# shows: as many claims were kept as allowed, at no time more, and claims that
-# are rolled back are returned to the limit.
+# Eight clients claim for ten seconds from a queue that hands out 100 tasks a
+# second, and roll back about half of their claims. Their records show that as
+# many claims were kept as allowed, and at no time more. Claims that are rolled
+# back are returned to the limit.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,8 @@
-# Sessions that outlive the extension: after DROP EXTENSION and CREATE
-# EXTENSION, apart or in one transaction, by the session itself or by another
-# one, what the session has cached of the former extension, or has done in the
-# same transaction before, is not used for the new one. The same after rows are
-# loaded past the session, and with a library that is not preloaded.
+# Sessions outlive DROP EXTENSION and CREATE EXTENSION, in one transaction or in
+# two, by the session itself or by another one. They do not use for the new
+# extension what they have cached of the former one or have done earlier in the
+# transaction. The same holds after rows are loaded by other means than the
+# session's calls, and with a library that is not preloaded.
 use strict;
 use warnings;
 use FindBin;

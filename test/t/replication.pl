@@ -1,6 +1,6 @@
-# Logical replication of all tables: what is written below the executor can be
-# decoded, a publication breaks no call, replicas have the same rows and do
-# nothing by themselves; one takes over.
+# All tables are replicated logically. Rows that are written below the executor
+# can be decoded, a publication breaks no call, and replicas have the same rows
+# and run no duties. One replica takes over.
 # (takes long)
 use strict;
 use warnings;

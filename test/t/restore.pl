@@ -1,8 +1,8 @@
-# Restores while workers poll: however the rows are loaded, and whatever the
-# polling workers have left in shared memory, after taskq_activate() every task
-# can be claimed, limits hold and numbers are right. The same for a transaction
-# that the apply worker of a subscription prepares and commits, and for a
-# logical replica that takes over.
+# Databases are restored while workers poll. However the rows are loaded, and
+# whatever the polling workers have left in shared memory, every task can be
+# claimed after taskq_activate(), limits hold and numbers are right. The same
+# holds for a transaction that the apply worker of a subscription prepares and
+# commits, and for a logical replica that takes over.
 # (takes long)
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Many dead tasks are retried in one call: in memory that does not grow with
-# their number, and the call can be cancelled.
+# One call retries many dead tasks. Its memory does not grow with their number,
+# and it can be cancelled.
 # LONG=1: a hundred thousand
 # (takes long)
 use strict;

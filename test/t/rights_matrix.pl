@@ -1,6 +1,6 @@
-# Which role may do what: each public function and view by each kind of role, as
-# test/rights/matrix says; and messages that reveal nothing of objects that the
-# caller may not see.
+# Each kind of role calls each public function and view, and may do what
+# test/rights/matrix says. Messages reveal nothing of objects that the caller
+# may not see.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,6 @@
-# Rights when roles change: renamed, dropped, created again with the same name
-# or number; dumped and restored; and what plans, statistics and sequences
-# reveal.
+# Rights are right after roles are renamed, dropped, created again with the same
+# name or number, and dumped and restored. Plans, statistics and sequences
+# reveal nothing.
 # (takes long)
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The table of running tasks misses none, whatever the sessions that maintain it
-# see or do not see, and roll back.
+# The table of running tasks in shared memory has every running task, even if
+# the sessions that maintain it have old snapshots or roll back.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,6 @@
-# Many sessions use the same key, and many change overlapping sets: sixteen
-# clients submit tasks that supersede each other, and change some of the same
-# tasks and documents, named in any order. There is no deadlock and no error;
-# the last task is left, and each change has been made once.
+# Sixteen clients submit tasks that supersede each other, and change overlapping
+# sets of tasks and documents, named in any order. There is no deadlock and no
+# error. The last task is left, and each change has been made once.
 use strict;
 use warnings;
 use FindBin;

@@ -1,5 +1,5 @@
-# Schemas: where the extension is created, what DROP EXTENSION leaves, and a
-# dump.
+# The extension can be created in any schema, DROP EXTENSION leaves nothing
+# behind, and a dump is restored.
 # (takes long)
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Maintenance while sessions sleep: a waiting claim holds no lock on a table or
-# index and no transaction number, so commands that need tables for themselves
-# run immediately, and submits run at the same time.
+# Maintenance commands run while sessions sleep. A waiting claim holds no lock
+# on a table or index and no transaction id, so commands that need a table for
+# themselves run immediately, and submits run at the same time.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
-# Sleeping sessions are woken when something becomes due: at that moment, by the
-# background worker, not because they poll. The same holds when something lets a
-# delayed claim succeed. If one of wakes and NOTIFY fails, the other one
-# continues. (takes long)
+# Sleeping sessions are woken at the moment when a task becomes due, by the
+# background worker, and do not poll. They are also woken when a claim that was
+# delayed can succeed. If either wakes or NOTIFY fail, the other one continues.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

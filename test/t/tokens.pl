@@ -1,6 +1,6 @@
-# Stale workers: a worker that was frozen past its lease may still answer until
-# its task is reclaimed, and not after; a worker that died between sending and
-# reading does not know the result, but there is one.
+# A worker that was frozen beyond its lease can still finish its task until the
+# task is reclaimed, and not afterwards. A worker that died between sending a
+# call and reading its result does not know the result, but there is one.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
-# Transactions: prepared ones that survive a crash, savepoints, open claims of
-# other sessions, deadlocks and serialization failures, out of memory, locks of
-# an administrator, all memory lost while tasks flow.
+# Calls run in prepared transactions that survive a crash, in savepoints, and
+# next to open claims of other sessions. They survive deadlocks, serialization
+# failures, out of memory, locks of an administrator, and the loss of all memory
+# while tasks flow.
 use strict;
 use warnings;
 use FindBin;

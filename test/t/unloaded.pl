@@ -1,6 +1,6 @@
-# A server that does not preload the library: heartbeats and progress are rows,
-# duties run when they are called, what needs memory raises an error; and
-# nothing is lost in changes from one to the other and back.
+# A server does not preload the library. Heartbeats and progress are stored in
+# rows, duties run when they are called, and features that need memory raise an
+# error. Nothing is lost when the server starts or stops to preload the library.
 # expect-log: was terminated by signal 9
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Ended registrations, and labels, are removed when nothing refers to them: no
-# live task, no finished one, no change of a state; and not before. A label that
-# is in use is not removed, and using it makes no session wait.
+# Ended registrations and labels are removed when no live task, no finished task
+# and no row of the history refers to them, and not before. A label that is in
+# use is not removed, and a session that uses it does not wait.
 use strict;
 use warnings;
 use FindBin;

@@ -1,4 +1,4 @@
-# pg_upgrade, and recovery to a point in time: everything is kept, duties
+# After pg_upgrade and after point-in-time recovery everything is kept, duties
 # continue without taskq_activate(), a copy stays a copy, and no id and no pair
 # of id and token is given out twice.
 # (takes long)

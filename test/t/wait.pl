@@ -1,6 +1,7 @@
-# Sessions sleep in the server until there is something to claim: what wakes
-# which of them, and what does not; that a wake is not lost with the session
-# that got it; that a wait ends when it has to. (takes long)
+# Sessions sleep in the server until they can claim something. The test shows
+# which events wake which session, that a wake is not lost with the session that
+# got it, and that a wait ends when it has to.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

@@ -1,10 +1,9 @@
-# Ten clients start workflows of a few kinds, end their steps well and badly,
-# one by one and in lists, suspend, filter or forget them, send signals, retry,
-# resolve, hold, poison and cancel, all on the few existing instances:
-# sub-workflows, keys of few values, choices, batches, timers, compensations,
-# failures that hold up other steps and failures that do not. No client meets an
-# error outside the contract, no instance is left behind, and no deadlock
-# occurs.
+# Ten clients start workflows of a few kinds, complete and fail their steps one
+# by one and in lists, suspend, filter or abandon them, send signals, and retry,
+# resolve, hold, poison and cancel steps, all on the few existing instances. The
+# workflows have sub-workflows, keys of few values, choices, batches, timers,
+# compensations, and failures that do and do not hold up other steps. No client
+# gets an undocumented error, every instance ends, and no deadlock occurs.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
-# The background worker ends steps, and what follows may have to wait for an
-# open transaction that is about to end the last other parent, or the last other
-# step. The background worker does not wait, handles all other steps in the
-# meantime, and tries again.
+# The background worker ends steps, and the consequences may depend on an open
+# transaction that is about to end the last other parent, or the last other
+# step. The background worker does not wait for it, handles all other steps in
+# the meantime, and tries again.
 use strict;
 use warnings;
 use FindBin;

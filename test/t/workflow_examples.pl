@@ -1,9 +1,9 @@
-# The workflows of examples/workflows, 200 instances of each at the same time,
-# with four workers that are sometimes cut off while they hold tasks: every
-# instance ends as it should, with the right result, and what handlers have
-# written is there once. The approvers of approval.json answer during the run,
-# some before they are asked. Then order.json once more, with workers in Python,
-# of which some are killed.
+# The test runs 200 instances of each workflow of examples/workflows at the same
+# time, with four workers that are sometimes disconnected while they hold tasks.
+# Every instance ends as it should, with the right result, and what its handlers
+# write is there once. The approvers of approval.json answer during the run,
+# some before they are asked. Then order.json runs once more, with workers in
+# Python, of which some are killed.
 use strict;
 use warnings;
 use FindBin;

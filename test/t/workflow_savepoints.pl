@@ -1,9 +1,10 @@
 # Eight clients end the steps of a few instances in transactions of several
-# calls: some in savepoints that are rolled back, or that a lock timeout ends
-# (on a lock that a prepared transaction or another client holds), some
-# prepared, some rolled back. Each instance has 16 parents and 40 joins of two
-# to four of these. In the end no join has been lost: all instances end, and
-# taskq_check() finds nothing. (takes long)
+# calls. Some calls are in savepoints that are rolled back, or that a lock
+# timeout ends (on a lock that a prepared transaction or another client holds).
+# Some transactions are prepared, some are rolled back. Each instance has 16
+# parents and 40 joins of two to four of these. At the end no join is lost: all
+# instances have ended, and taskq_check() finds nothing.
+# (takes long)
 use strict;
 use warnings;
 use FindBin;

@@ -1,10 +1,10 @@
 # doc/workflow.schema.json and taskq_validate_workflow agree on some thousands
-# of definitions, valid ones and mutated ones: what one of them rejects in a
-# member, the other one rejects, too. What a schema cannot express is left to
-# the engine: unique names of steps, missing steps, cycles and which types may
-# follow each other, jsonpaths, regular expressions, valid intervals and their
-# bounds, bytes that are not characters, duplicate tags. workflow_definitions.py
-# has the list, and leaves out what is not built yet.
+# of valid and mutated definitions: if one of them rejects a member, the other
+# one rejects it, too. The engine alone checks what a schema cannot express:
+# unique names of steps, missing steps, cycles and which types may follow each
+# other, jsonpaths, regular expressions, valid intervals and their bounds, bytes
+# that are not characters, duplicate tags. workflow_definitions.py has the list,
+# and leaves out what is not built yet.
 use strict;
 use warnings;
 use FindBin;
