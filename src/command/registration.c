@@ -124,6 +124,8 @@ static bool  keep_row(int32 worker_id, const Registration *registration);
 static bool  end_by(TqStmt *stmt, int32 worker_id, TqWorkerState how);
 static Datum tags_or_empty(const TqTags *tags);
 static void  check_queues(FunctionCallInfo fcinfo, int n);
+static void  read_arguments(FunctionCallInfo fcinfo,
+							Registration    *registration);
 
 Datum
 taskq_register(PG_FUNCTION_ARGS)
@@ -141,27 +143,8 @@ taskq_register(PG_FUNCTION_ARGS)
 	int64         returned;
 	int32         worker_id;
 
-	if (!PG_ARGISNULL(1))
-	{
-		check_queues(fcinfo, 1);
-		registration.queues = PG_GETARG_DATUM(1);
-	}
-	tq_arg_tags(fcinfo, 2, &registration.tags);
-	if (!PG_ARGISNULL(3))
-	{
-		registration.max_running = PG_GETARG_INT32(3);
-		if (registration.max_running < 1)
-			tq_error_invalid("max_running", "must be at least 1", NULL);
-		tq_shmem_require("max_running");
-	}
+	read_arguments(fcinfo, &registration);
 	bound = tq_arg_bool(fcinfo, 4, false);
-	if (bound)
-		tq_shmem_require("bound => true");
-	registration.info = tq_arg_jsonb(fcinfo, 5);
-	if (registration.info != NULL &&
-		VARSIZE(registration.info) > TQ_MAX_SMALL_DOC)
-		tq_error_too_large("info", VARSIZE(registration.info),
-						   TQ_MAX_SMALL_DOC);
 	keep = tq_arg_bool(fcinfo, 6, false);
 
 	tq_call_begin(&call, "taskq_register()");
@@ -228,6 +211,32 @@ taskq_register(PG_FUNCTION_ARGS)
 	tq_own_worker_add(name, registration.incarnation);
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
+}
+
+/* Read and check what the arguments say about the registration. */
+static void
+read_arguments(FunctionCallInfo fcinfo, Registration *registration)
+{
+	if (!PG_ARGISNULL(1))
+	{
+		check_queues(fcinfo, 1);
+		registration->queues = PG_GETARG_DATUM(1);
+	}
+	tq_arg_tags(fcinfo, 2, &registration->tags);
+	if (!PG_ARGISNULL(3))
+	{
+		registration->max_running = PG_GETARG_INT32(3);
+		if (registration->max_running < 1)
+			tq_error_invalid("max_running", "must be at least 1", NULL);
+		tq_shmem_require("max_running");
+	}
+	if (tq_arg_bool(fcinfo, 4, false))
+		tq_shmem_require("bound => true");
+	registration->info = tq_arg_jsonb(fcinfo, 5);
+	if (registration->info != NULL &&
+		VARSIZE(registration->info) > TQ_MAX_SMALL_DOC)
+		tq_error_too_large("info", VARSIZE(registration->info),
+						   TQ_MAX_SMALL_DOC);
 }
 
 /*
