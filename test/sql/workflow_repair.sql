@@ -334,6 +334,55 @@ INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks =>
 SELECT wr.dies('m_001'), wr.seen(:w), wr.retry(:w, 'm_004'), wr.seen(:w), wr.dies('m_002'), wr.seen(:w);
 SELECT taskq_cancel_workflow(:w);
 SELECT taskq_complete(task_id, token) FROM held WHERE step = 'm_003';
+-- a failed instance changes only when a step can begin, or no failure is left
+TRUNCATE held;
+SELECT taskq_define_workflow('{"name": "wr rest", "version": "1", "queue": "wr", "identity": "key", "steps": [
+  {"name": "a"}, {"name": "b"}, {"name": "c", "depends_on": ["a", "b"]}, {"name": "e", "depends_on": ["b"]}, {"name": "o"}]}');
+SELECT taskq_start_workflow('wr rest', key => 'k') AS w \gset
+SELECT wr.fail(), wr.fail(), wr.fail(), wr.seen(:w);
+CREATE TEMP TABLE ended AS SELECT * FROM taskq.workflow WHERE workflow_id = :w;
+CREATE FUNCTION wr.changed() RETURNS bool LANGUAGE sql AS $$ SELECT w.state <> e.state OR w.finished_at IS DISTINCT FROM e.finished_at FROM ended e JOIN taskq.workflow w USING (workflow_id) $$;
+SELECT taskq_resolve(wr.task(:w, 'a'));
+SELECT wr.seen(:w), wr.changed();
+SELECT taskq_start_workflow('wr rest', key => 'k') AS other \gset
+SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'o'))), wr.seen(:w), taskq_cancel_workflow(:other);
+SELECT taskq_resolve(wr.task(:w, 'o'));
+SELECT wr.seen(:w), wr.changed();
+SELECT taskq_resolve(wr.task(:w, 'b'));
+SELECT wr.seen(:w), wr.changed(), wr.all(), wr.seen(:w);
+SELECT taskq_start_workflow('wr rest', key => 'k') AS w \gset
+SELECT wr.fail(), wr.work(), wr.fail(), wr.all(), wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'a'));
+SELECT wr.seen(:w), wr.all(), wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'o'));
+SELECT wr.seen(:w);
+-- also if a decision that is resolved has chosen nothing
+SELECT taskq_define_workflow('{"name": "wr none", "version": "1", "queue": "wr", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "o"}]}');
+SELECT taskq_start_workflow('wr none') AS w \gset
+SELECT wr.fail(), wr.fail(), wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'd'));
+SELECT wr.seen(:w);
+-- the last failure of a batch brings its members back, whatever has failed in another batch
+SELECT taskq_define_workflow('{"name": "wr two", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]},
+  {"name": "c", "type": "batch", "priority": 1}, {"name": "n", "type": "batch_worker", "depends_on": ["c"]}]}');
+SELECT taskq_start_workflow('wr two') AS w \gset
+SELECT wr.work('{"total": 2, "size": 1}'), wr.work('{"total": 3, "size": 1}');
+INSERT INTO held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 4);
+SELECT wr.seen(:w), wr.dies('m_001'), wr.dies('m_002'), wr.dies('n_001'), wr.dies('n_002'), wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'm_001'));
+SELECT wr.seen(:w);
+SELECT taskq_resolve(wr.task(:w, 'm_002'));
+SELECT wr.seen(:w);
+SELECT taskq_cancel_workflow(workflow_id) FROM taskq.workflow WHERE workflow_id = :w AND state = 0;
+-- in an inner instance: the step that waits for it has ended once
+SELECT taskq_define_workflow('{"name": "wr outer", "version": "1", "queue": "wr", "steps": [{"name": "i", "type": "workflow", "workflow": {"name": "wr none"}}]}');
+SELECT taskq_start_workflow('wr outer') AS w \gset
+SELECT max(workflow_id) AS inner FROM taskq.workflow \gset
+SELECT wr.work('{"create": ["x"]}'), wr.fail(), wr.fail(), wr.seen(:w), wr.seen(:inner);
+SELECT taskq_resolve(wr.task(:inner, 'x'));
+SELECT wr.seen(:w), wr.seen(:inner), to_state, reason FROM taskq_timeline(workflow_id => :w) WHERE step = 'i' ORDER BY at, to_state;
+SELECT taskq_resolve(wr.task(:inner, 'o'));
+SELECT wr.seen(:w), wr.seen(:inner);
 -- a step that was claimed and waits for its key continues
 TRUNCATE held;
 SELECT taskq_create_queue('wr turns', '{"key_policy": "serial", "order": "lifo"}');

@@ -87,14 +87,33 @@ END $$;
 CREATE FUNCTION complete_all() RETURNS void LANGUAGE sql AS
 $$ SELECT count(*) FROM taskq_complete_many(array(SELECT task_id FROM held ORDER BY place), array(SELECT token FROM held ORDER BY place)) $$;
 
--- one by one: from the last to the first, or every second one first
+-- one by one: from the last to the first, every second one first, or (NULL)
+-- from the first to the last
 CREATE FUNCTION each(call text, backwards boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     h held;
 BEGIN
-    FOR h IN SELECT * FROM held ORDER BY CASE WHEN backwards THEN -place END, place % 2, place * 7919 % 1000, place LOOP
+    FOR h IN SELECT * FROM held ORDER BY CASE WHEN backwards THEN -place WHEN NOT backwards THEN place % 2 END, CASE WHEN NOT backwards THEN place * 7919 % 1000 END, place LOOP
         EXECUTE 'SELECT ' || call USING h.task_id, h.token;
     END LOOP;
+END $$;
+
+-- the same, each in a transaction of its own
+CREATE PROCEDURE each_alone(call text, backwards boolean) LANGUAGE plpgsql AS $$
+DECLARE
+    h held;
+BEGIN
+    FOR h IN SELECT * FROM held ORDER BY CASE WHEN backwards THEN -place WHEN NOT backwards THEN place % 2 END, CASE WHEN NOT backwards THEN place * 7919 % 1000 END, place LOOP
+        EXECUTE 'SELECT ' || call USING h.task_id, h.token;
+        COMMIT;
+    END LOOP;
+END $$;
+
+-- all that are held die, but one, which is held no longer
+CREATE FUNCTION all_die_but_one() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM taskq_fail(task_id, token, 'no', retryable => false) FROM held WHERE place > 1;
+    DELETE FROM held WHERE place = 1;
 END $$;
 
 -- rows and index entries of taskq that this transaction has read
@@ -165,16 +184,36 @@ for my $order ([ 'from the last to the first', 'true' ], [ 'here and there', 'fa
 	grows_with_number("steps that die $how", "$wide; $first; SELECT take(<n>)", $each->($fail));
 	grows_with_number("steps that are tried again $how", "$wide; $first; SELECT take(<n>); $all_die", $each->('taskq_retry($1), $2'));
 	grows_with_number("members that are tried again $how", $batch =~ s/'batch'/'isolated'/r . "; SELECT take(<n>); $all_die", $each->('taskq_retry($1), $2'));
+	grows_with_number("members of a batch that stops are tried again $how", "$batch; SELECT take(<n>); $all_die", $each->('taskq_retry($1), $2'));
+	grows_with_number("members of a batch that stops are resolved $how", "$batch; SELECT take(<n>); $all_die", $each->('taskq_resolve($1), $2'));
+	grows_with_number("steps that are resolved $how", "$wide; $first; SELECT take(<n>); $all_die", $each->('taskq_resolve($1), $2'));
 	for my $policy (qw(stop compensate))
 	{
 		my $running = "SELECT taskq_start_workflow('$policy<n>'); $first; SELECT take(<n>)";
+		my $one_runs = "$running; SELECT all_die_but_one()";
 
+		grows_with_number("steps that are tried again $how under $policy", $one_runs, $each->('taskq_retry($1), $2'));
+		grows_with_number("steps that are resolved $how under $policy", $one_runs, $each->('taskq_resolve($1), $2'));
 		grows_with_number("steps that die $how under $policy", $running, $each->($fail), $TOLERANCE_ONCE);
 		grows_with_number("steps that are cancelled $how under $policy", $running, $each->('taskq_cancel($1, force => true), $2'), $TOLERANCE_ONCE);
 	}
 }
+my $all_run = "SELECT taskq_start_workflow('stop<n>'); $first; SELECT take(<n>)";
+
+grows_with_number('steps that die from the first to the last under stop', $all_run, q{each('taskq_fail($1, $2, ''no'', retryable => false)', NULL)}, $TOLERANCE_ONCE);
+grows_with_number('steps that are tried again from the first to the last under stop', "$all_run; SELECT taskq_fail(task_id, token, 'no', retryable => false) FROM held",
+	q{each('taskq_retry($1), $2', NULL)});
+grows_with_number('steps that are resolved from the first to the last under stop', "$all_run; SELECT taskq_fail(task_id, token, 'no', retryable => false) FROM held",
+	q{each('taskq_resolve($1), $2', NULL)});
 grows_with_number('steps that are tried again in one list', "$wide; $first; SELECT take(<n>); SELECT taskq_fail(task_id, token, 'no', retryable => false) FROM held",
 	q{count(*) FROM taskq_manage_many('retry', (SELECT array_agg(task_id ORDER BY place) FROM held))});
+for my $policy (qw(stop compensate))
+{
+	my $dead = "SELECT taskq_start_workflow('$policy<n>'); $first; SELECT take(<n>); SELECT all_die_but_one()";
+
+	grows_with_number("steps that are tried again in one list under $policy", $dead, q{count(*) FROM taskq_manage_many('retry', (SELECT array_agg(task_id ORDER BY place) FROM held))});
+	grows_with_number("steps that are resolved in one list under $policy", $dead, q{count(*) FROM taskq_manage_many('resolve', (SELECT array_agg(task_id ORDER BY place) FROM held))});
+}
 grows_with_number('a cancel', $wide, 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('a cancel while they run', "$wide; $first; SELECT take(<n>)", 'taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflow');
 grows_with_number('ends of many instances in one call', q{SELECT count(taskq_start_workflow('one')) FROM generate_series(1, <n>); SELECT take(<n>)},
@@ -244,6 +283,41 @@ my @few = later_deaths($FEW);
 my @many = later_deaths($MANY);
 cmp_ok($many[0], '<=', $few[0] * $TOLERANCE, "another one reads $few[0] or $many[0]");
 cmp_ok($many[1], '<=', $few[1] * $TOLERANCE, "the last one $few[1] or $many[1]");
+
+# Repairs of steps whose failures are committed, each in a transaction of its
+# own, or all in one. The next case begins without steps that are live.
+sub repairs_grow
+{
+	my ($what, $prepare, $statement) = @_;
+	my @work;
+
+	for my $n ($FEW, $MANY)
+	{
+		my ($begin, $call) = ($prepare =~ s/<n>/$n/gr, $statement);
+		my $total = q{SELECT pg_stat_force_next_flush(); SELECT sum(pg_stat_get_tuples_returned(oid)) FROM pg_class
+			WHERE relnamespace = 'taskq'::regnamespace AND relkind IN ('r', 'i')};
+
+		$sql->("SELECT taskq_cancel_workflow(workflow_id) FROM taskq.workflow WHERE state = 0");
+		$sql->($begin);
+		my @totals = grep { /^\d+$/ } split /\n/, $sql->("$total; $call; $total");
+		push @work, $totals[-1] - $totals[0];
+	}
+	cmp_ok($work[0], '>=', $FEW, "$what: the calls did something");
+	cmp_ok($work[1], '<=', $work[0] * $MANY / $FEW * $TOLERANCE_ONCE, "$what: $work[0] for $FEW, $work[1] for $MANY");
+}
+
+my %dead = (
+	'of a batch that stops' => "$batch; SELECT take(<n>); SELECT all_die_but_one()",
+	map { ("under $_" => "SELECT taskq_start_workflow('$_<n>'); $first; SELECT take(<n>); SELECT all_die_but_one()") } qw(stop compensate));
+
+for my $which (sort keys %dead)
+{
+	for my $call (qw(retry resolve))
+	{
+		repairs_grow("$call of steps $which, one by one", $dead{$which}, "CALL each_alone('taskq_$call(\$1), \$2', false)");
+		repairs_grow("$call of steps $which in one transaction", $dead{$which}, "SELECT each('taskq_$call(\$1), \$2', true)");
+	}
+}
 
 $node->stop;
 done_testing();

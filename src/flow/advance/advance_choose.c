@@ -16,6 +16,7 @@
 #include "base/compat.h"
 
 #include "flow/advance/advance_choose.h"
+#include "flow/instance/failed_step.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
@@ -28,12 +29,14 @@ static bool changes_failures(const TqMoved *end);
 static void note_choice(const TqAdvance *a, const TqMoved *end,
 						TqAdvanceChoices *choices);
 static bool is_choice(const TqAdvance *a, const TqMoved *end);
-static bool make_all_choices(TqAdvance *a, TqAdvanceChoices *choices,
-							 TqChildLooks *looks, TransactionId *blocked_by);
+static bool make_all_choices(TqAdvance *a, const List *ends,
+							 TqAdvanceChoices *choices, TqChildLooks *looks,
+							 TransactionId *blocked_by);
 static bool make_choice(TqAdvance *a, const TqMoved *end,
 						TqAdvanceChoices *choices, TqChildLooks *looks,
 						TransactionId *blocked_by);
-static bool is_held_up(const TqAdvance *a, TqAdvanceChoices *choices);
+static bool is_held_up(const TqAdvance *a, int32 near,
+					   TqAdvanceChoices *choices);
 
 /*
  * Returns false if the call must wait for the transaction *blocked_by.  Adds
@@ -50,7 +53,7 @@ tq_advance_choose(TqAdvance *a, const List *ends, TqAdvanceChoices *choices,
 		choices->asked = choices->asked && !changes_failures(lfirst(cell));
 	if ((choices->again || (tq_step_rule_stops(&a->flow) &&
 							tq_failure_policy_is_repaired(ends))) &&
-		!make_all_choices(a, choices, looks, blocked_by))
+		!make_all_choices(a, ends, choices, looks, blocked_by))
 		return false;
 	choices->again = false;
 	foreach (cell, ends)
@@ -105,28 +108,36 @@ is_choice(const TqAdvance *a, const TqMoved *end)
 }
 
 /*
- * Make the choices of all steps that have ended: earlier calls may not have
- * made all steps of a choice.
+ * Make the choices of all steps that have ended, unless a failure holds them
+ * up: earlier calls may not have made all steps of a choice.
  */
 static bool
-make_all_choices(TqAdvance *a, TqAdvanceChoices *choices, TqChildLooks *looks,
-				 TransactionId *blocked_by)
+make_all_choices(TqAdvance *a, const List *ends, TqAdvanceChoices *choices,
+				 TqChildLooks *looks, TransactionId *blocked_by)
 {
-	TqStepRow *made;
-	int        count = tq_flow_steps(&a->flow, &made);
-	TqMoved   *ends = palloc0(sizeof(TqMoved) * (count + 1));
+	const TqMoved *moved = ends == NIL ? NULL : linitial(ends);
+	TqStepRow     *made;
+	TqMoved       *all;
+	int            count;
 
+	if (is_held_up(a, moved == NULL ? 0 : moved->step_id, choices))
+	{
+		choices->view = NULL;
+		return true;
+	}
+	count = tq_flow_steps(&a->flow, &made);
+	all = palloc0(sizeof(TqMoved) * (count + 1));
 	for (int i = 0; i < count; i++)
 	{
-		ends[i].workflow_id = a->flow.workflow_id;
-		ends[i].task_id = made[i].task_id;
-		ends[i].step_id = made[i].step_id;
-		ends[i].to = made[i].state;
-		note_choice(a, &ends[i], choices);
+		all[i].workflow_id = a->flow.workflow_id;
+		all[i].task_id = made[i].task_id;
+		all[i].step_id = made[i].step_id;
+		all[i].to = made[i].state;
+		note_choice(a, &all[i], choices);
 	}
 	for (int i = 0; i < count; i++)
 	{
-		if (!make_choice(a, &ends[i], choices, looks, blocked_by))
+		if (!make_choice(a, &all[i], choices, looks, blocked_by))
 			return false;
 	}
 	return true;
@@ -149,7 +160,7 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	if (!is_choice(a, end))
 		return true;
 	choices->to_come = bms_del_member(choices->to_come, place);
-	if (is_held_up(a, choices))
+	if (is_held_up(a, end->step_id, choices))
 	{
 		choices->view = NULL;
 		return true;
@@ -175,14 +186,17 @@ make_choice(TqAdvance *a, const TqMoved *end, TqAdvanceChoices *choices,
 	return true;
 }
 
-/* Does a failure keep choices from making steps? */
+/*
+ * Does a failure keep choices from making steps?  The search for one begins at
+ * the step near.
+ */
 static bool
-is_held_up(const TqAdvance *a, TqAdvanceChoices *choices)
+is_held_up(const TqAdvance *a, int32 near, TqAdvanceChoices *choices)
 {
 	if (!tq_step_rule_stops(&a->flow))
 		return false;
 	if (!choices->asked)
-		choices->held_up = tq_failure_policy_has_failed(&a->flow);
+		choices->held_up = tq_failed_step_any(&a->flow, TQ_ALL_PLACES, near);
 	choices->asked = true;
 	return choices->held_up;
 }

@@ -17,7 +17,7 @@
 #include "flow/instance/step_rule.h"
 #include "flow/run/failure_policy.h"
 
-static void bring_back(TqAdvance *a, TqChildLooks *looks);
+static void bring_back(TqAdvance *a, const List *ends, TqChildLooks *looks);
 static void delete_edges(TqAdvance *a, const TqMoved *end,
 						 TqChildLooks *looks);
 static void delete_end(TqAdvance *a, const TqMoved *end, TqChildLooks *looks);
@@ -32,13 +32,14 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
 	ListCell *cell;
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
-	if (tq_failure_policy_may_bring_back(&a->flow, ends))
-		bring_back(a, looks);
+	bring_back(a, ends, looks);
 	foreach (cell, ends)
 	{
 		TqMoved *end = lfirst(cell);
 
 		outcome->revived = outcome->revived || end->revived;
+		outcome->may_end = outcome->may_end || end->revived ||
+						   TQ_STATE_IS_LIVE(end->from);
 		outcome->last_step = end->step_id;
 		/* a failed step is live again, or was resolved */
 		if (end->from != 0 && !TQ_STATE_IS_LIVE(end->from))
@@ -67,10 +68,10 @@ tq_advance_pass_on(TqAdvance *a, const List *ends, TqAdvanceOutcome *outcome,
  * Steps that were cancelled because of a failure wait again after its repair.
  */
 static void
-bring_back(TqAdvance *a, TqChildLooks *looks)
+bring_back(TqAdvance *a, const List *ends, TqChildLooks *looks)
 {
 	int32 *steps;
-	int    count = tq_failure_policy_bring_back(a->call, &a->flow, &steps);
+	int count = tq_failure_policy_bring_back(a->call, &a->flow, ends, &steps);
 
 	for (int i = 0; i < count; i++)
 		tq_move_queue_add_look(looks, steps[i], 0);

@@ -61,6 +61,7 @@ typedef struct TqAdvanceOutcome
 {
 	bool       failed;         /* a step failed in this call */
 	bool       revived;        /* the instance had failed, and is live again */
+	bool       may_end;        /* a live step moved, or the instance revived */
 	bool       left_to_others; /* another live step will decide */
 	bool       ends;           /* no step is live after a failure */
 	int32      last_step;      /* a step that moved; 0: none */

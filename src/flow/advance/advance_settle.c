@@ -19,7 +19,8 @@ static void settle_other_instances(TqAdvance              *a,
 
 /*
  * Runs under the edge lock, after all other changes.  If a step has failed, is
- * any other step live?  The last step to end decides about the instance.
+ * any other step live?  The last step to end decides about the instance.  A
+ * repair of a live instance needs no search, since it ends no live step.
  * Returns false if the answer depends on the transaction *blocked_by.
  */
 bool
@@ -31,7 +32,7 @@ tq_advance_decide(TqAdvance *a, TqAdvanceOutcome *outcome,
 
 	Assert(tq_edge_is_locked(a->flow.workflow_id));
 	failed =
-		a->flow.state == TQ_FLOW_LIVE &&
+		a->flow.state == TQ_FLOW_LIVE && outcome->may_end &&
 		tq_instance_end_has_failed(&a->flow, &a->edges, outcome->last_step);
 	if (failed && !outcome->left_to_others)
 		going = tq_instance_end_is_live(a->call, &a->flow, &a->edges,

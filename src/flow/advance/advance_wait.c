@@ -104,5 +104,6 @@ tq_advance_look_again(TqAdvance *a, const TqAdvanceBlocked *blocked,
 						 (mine.children[i] == TQ_EDGE_END &&
 						  tq_step_chooses(steps[TQ_STEP_INDEX(parent)].type));
 	}
+	outcome->may_end = true;
 	outcome->left_to_others = false;
 }

@@ -64,6 +64,9 @@ static TqStmt stmt_remove = {
 
 static void set_tag(LOCKTAG *tag, int64 workflow_id);
 static bool find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent);
+static TqLeft left_near(TqEdges *edges, int64 workflow_id, int32 child,
+						int32 near, StrategyNumber strategy_after,
+						TransactionId *other);
 static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
 				   StrategyNumber strategy, int32 parent, int stretch,
 				   bool *more, TransactionId *other);
@@ -193,6 +196,25 @@ TqLeft
 tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
 			 TransactionId *other)
 {
+	return left_near(edges, workflow_id, child, near,
+					 BTGreaterEqualStrategyNumber, other);
+}
+
+/* Does the child wait for a step other than this parent? */
+bool
+tq_edge_any_other(TqEdges *edges, int64 workflow_id, int32 child, int32 parent)
+{
+	TransactionId other;
+
+	return left_near(edges, workflow_id, child, parent,
+					 BTGreaterStrategyNumber, &other) == TQ_LEFT_OPEN;
+}
+
+/* strategy_after says whether the scan forward includes near itself. */
+static TqLeft
+left_near(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
+		  StrategyNumber strategy_after, TransactionId *other)
+{
 	TqLeft after = TQ_LEFT_NONE;
 	TqLeft before = TQ_LEFT_NONE;
 	bool   more_after = true;
@@ -202,9 +224,8 @@ tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child, int32 near,
 		 stretch = Min(stretch, LAST_STRETCH) * 4)
 	{
 		if (more_after)
-			after = look(edges, workflow_id, child,
-						 BTGreaterEqualStrategyNumber, near, stretch,
-						 &more_after, other);
+			after = look(edges, workflow_id, child, strategy_after, near,
+						 stretch, &more_after, other);
 		if (more_before && after != TQ_LEFT_OPEN)
 			before = look(edges, workflow_id, child, BTLessStrategyNumber,
 						  near, stretch, &more_before, other);
@@ -281,9 +302,10 @@ static void
 set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
 		 StrategyNumber strategy, int32 parent)
 {
-	RegProcedure compare = strategy == BTEqualStrategyNumber  ? F_INT4EQ
-						   : strategy == BTLessStrategyNumber ? F_INT4LT
-															  : F_INT4GE;
+	RegProcedure compare = strategy == BTEqualStrategyNumber     ? F_INT4EQ
+						   : strategy == BTLessStrategyNumber    ? F_INT4LT
+						   : strategy == BTGreaterStrategyNumber ? F_INT4GT
+																 : F_INT4GE;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(workflow_id));

@@ -53,6 +53,8 @@ extern bool   tq_edge_delete(TqEdges *edges, int64 workflow_id, int32 child,
 							 int32 parent);
 extern TqLeft tq_edge_left(TqEdges *edges, int64 workflow_id, int32 child,
 						   int32 near, TransactionId *other);
+extern bool   tq_edge_any_other(TqEdges *edges, int64 workflow_id, int32 child,
+								int32 parent);
 extern TqLeft tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child,
 						  int32 parent, TransactionId *other);
 extern void tq_edge_mine(TqEdges *edges, int64 workflow_id, TqNewEdges *mine);

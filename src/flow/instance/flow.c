@@ -93,6 +93,7 @@ static TqStmt stmt_steps = {
 	{INT8OID},
 	.generic = true};
 
+static void        check_identity(const TqFlow *flow, Jsonb *identity);
 static void        revive(void *arg);
 static bool        read_row(int64 workflow_id, bool of_moment, TqFlow *flow);
 static int         read_steps(const TqFlow *flow, bool compensations,
@@ -245,17 +246,12 @@ tq_flow_revive(TqFlow *flow)
 {
 	Revival    revival = {flow->workflow_id};
 	ErrorData *error;
-	int64      holder;
 
 	revival.identity = tq_identity_of(flow);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		holder = revival.identity == NULL
-					 ? 0
-					 : tq_identity_holder(revival.identity, flow->workflow_id);
-		if (holder != 0)
-			tq_identity_conflict(flow->template->name, holder, NULL);
+		check_identity(flow, revival.identity);
 		/* another instance may take the identity at the same time */
 		error = tq_subxact_run(revive, &revival);
 		if (error != NULL && error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
@@ -267,6 +263,24 @@ tq_flow_revive(TqFlow *flow)
 		flow->end.reason = TQ_REASON_NONE;
 	}
 	return revival.done;
+}
+
+/* Raise TQ006 if another instance has taken the identity of a failed one. */
+void
+tq_flow_check_identity(const TqFlow *flow)
+{
+	check_identity(flow, tq_identity_of(flow));
+}
+
+/* identity: NULL if it has none. */
+static void
+check_identity(const TqFlow *flow, Jsonb *identity)
+{
+	int64 holder =
+		identity == NULL ? 0 : tq_identity_holder(identity, flow->workflow_id);
+
+	if (holder != 0)
+		tq_identity_conflict(flow->template->name, holder, NULL);
 }
 
 static void

@@ -22,6 +22,7 @@ extern void          tq_flow_push_moment(void);
 extern bool tq_flow_end(TqFlow *flow, TqFlowState state, Jsonb *result);
 extern bool tq_flow_keep(int64 workflow_id);
 extern bool tq_flow_revive(TqFlow *flow);
+extern void tq_flow_check_identity(const TqFlow *flow);
 extern int  tq_flow_steps(const TqFlow *flow, TqStepRow **made);
 extern int  tq_flow_compensations(const TqFlow *flow, TqStepRow **made);
 extern void tq_flow_missing(int64 workflow_id) pg_attribute_noreturn();

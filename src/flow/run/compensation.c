@@ -28,12 +28,13 @@
 
 #include "base/error.h"
 #include "base/spi.h"
+#include "flow/instance/failed_step.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/child.h"
 #include "flow/run/compensation.h"
-#include "flow/run/failure_policy.h"
+#include "flow/run/move_queue.h"
 #include "flow/run/step_make.h"
 
 static TqStmt stmt_begin = {
@@ -323,7 +324,7 @@ tq_compensation_allows(const TqFlow *flow, int32 step_id, TqState from)
 	finished = finished || (from == TQ_STATE_DEAD &&
 							tq_step_rule_is_excused(flow->template, step_id));
 	return flow->state == TQ_FLOW_LIVE &&
-		   !(finished && tq_failure_policy_has_failed(flow));
+		   !(finished && tq_failed_step_any(flow, TQ_ALL_PLACES, step_id));
 }
 
 /* Steps whose compensations are still to be made.  Returns their number. */

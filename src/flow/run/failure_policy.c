@@ -30,6 +30,7 @@
 #include "cache/queue.h"
 #include "engine/move.h"
 #include "engine/state.h"
+#include "flow/instance/failed_step.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/failure_policy.h"
 #include "store/archive.h"
@@ -41,20 +42,10 @@ static TqStmt stmt_cancelled = {
 	"   AND reason = " TQ_SQL_REASON_DEPENDENCY_FAILED " ORDER BY task_id",
 	{INT8OID}};
 
-/* Steps that are dead, or were cancelled or made redundant by a call. */
-static TqStmt stmt_failed = {
-	"SELECT DISTINCT step_id & 16383, state = " TQ_SQL_STATE_DEAD
-	" FROM taskq.archive_keep"
-	" WHERE workflow_id = $1"
-	"   AND (state = " TQ_SQL_STATE_DEAD
-	"        OR state IN (" TQ_SQL_STATE_CANCELLED ","
-	"                  " TQ_SQL_STATE_REDUNDANT ")"
-	"           AND reason <> " TQ_SQL_REASON_DEPENDENCY_FAILED ")",
-	{INT8OID}};
-
-static bool  repairs(const TqMoved *move);
-static bool *failed_places(const TqFlow *flow, bool *any);
-static bool  bring_back(TqCall *call, int64 task_id);
+static bool repairs(const TqMoved *move);
+static bool ends_hold(const TqFlow *flow, const List *moves,
+					  Bitmapset **batches);
+static bool bring_back(TqCall *call, int64 task_id);
 
 /* This includes a dead member of a batch that succeeds without it. */
 bool
@@ -85,28 +76,6 @@ repairs(const TqMoved *move)
 {
 	return move->from != move->to &&
 		   (move->from == TQ_STATE_DEAD || move->from == TQ_STATE_CANCELLED);
-}
-
-/*
- * Can one of these moves make steps wait again that a failure has cancelled?
- * If not, the steps of the instance are not read.
- */
-bool
-tq_failure_policy_may_bring_back(const TqFlow *flow, const List *moves)
-{
-	const TqTemplate *template = flow->template;
-	ListCell *cell;
-
-	foreach (cell, moves)
-	{
-		const TqMoved *move = lfirst(cell);
-		const TqStep  *step = &template->steps[TQ_STEP_INDEX(move->step_id)];
-
-		if (repairs(move) && (tq_step_rule_stops(flow) ||
-							  tq_step_rule_ends_batch(template, step)))
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -161,64 +130,25 @@ tq_failure_policy_forget_cancelled(const TqFlow *flow, TqEdges *edges,
 	}
 }
 
-/* Is a step dead, or cancelled by a call, so that it holds up other steps? */
-bool
-tq_failure_policy_has_failed(const TqFlow *flow)
-{
-	bool any;
-
-	pfree(failed_places(flow, &any));
-	return any;
-}
-
-/*
- * For each step, by index: is one of its tasks dead?  Sets *any if a step has
- * failed.  A dead step that continues does not count, since it does not hold
- * up other steps.
- */
-static bool *
-failed_places(const TqFlow *flow, bool *any)
-{
-	TqTemplate *template = flow->template;
-	bool  *dead = palloc0(sizeof(bool) * (template->step_count + 1));
-	Datum  arg = Int64GetDatum(flow->workflow_id);
-	uint64 rows;
-	TqSpi  spi;
-
-	*any = false;
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_failed, &arg, NULL, 0);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		int  place = tq_spi_int4(i, 1, 0);
-		bool is_dead = tq_spi_bool(i, 2);
-
-		if (place >= template->step_count ||
-			(is_dead && tq_step_rule_passes_on(template, place)))
-			continue;
-		dead[place] = dead[place] || is_dead;
-		*any = true;
-	}
-	tq_spi_leave(&spi);
-	return dead;
-}
-
 /*
  * After a repair, steps that were cancelled because of a failure wait again:
  * the members of a batch when none of them is dead, or all steps when no
  * failure is left.  Sets *steps to their ids and returns their number.
  */
 int
-tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
+tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow,
+							 const List *moves, int32 **steps)
 {
-	Datum  arg = Int64GetDatum(flow->workflow_id);
-	int    count = 0;
-	bool   any;
-	bool  *dead = failed_places(flow, &any);
-	int64 *ids;
-	uint64 rows;
-	TqSpi  spi;
+	Datum      arg = Int64GetDatum(flow->workflow_id);
+	int        count = 0;
+	Bitmapset *batches = NULL;
+	int64     *ids;
+	uint64     rows;
+	TqSpi      spi;
 
+	*steps = NULL;
+	if (!ends_hold(flow, moves, &batches))
+		return 0;
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_cancelled, &arg, NULL, 0);
 	ids = tq_spi_ids(&spi, rows, 1);
@@ -232,11 +162,42 @@ tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow, int32 **steps)
 		int   place = TQ_STEP_INDEX(step_id);
 
 		if (place < flow->template->step_count &&
-			!(tq_step_rule_stops(flow) ? any : dead[place]) &&
+			(tq_step_rule_stops(flow) || bms_is_member(place, batches)) &&
 			bring_back(call, ids[i]))
 			(*steps)[count++] = step_id;
 	}
 	return count;
+}
+
+/*
+ * Is no failure left after these moves that holds up what one has cancelled?
+ * If only members of batches are held up, *batches has the indexes of those of
+ * which none is dead any longer.
+ */
+static bool
+ends_hold(const TqFlow *flow, const List *moves, Bitmapset **batches)
+{
+	const TqTemplate *template = flow->template;
+	Bitmapset *asked = NULL;
+	ListCell  *cell;
+
+	foreach (cell, moves)
+	{
+		const TqMoved *move = lfirst(cell);
+		int            place = TQ_STEP_INDEX(move->step_id);
+
+		if (!repairs(move))
+			continue;
+		if (tq_step_rule_stops(flow))
+			return !tq_failed_step_any(flow, TQ_ALL_PLACES, move->step_id);
+		if (move->from != TQ_STATE_DEAD || bms_is_member(place, asked) ||
+			!tq_step_rule_ends_batch(template, &template->steps[place]))
+			continue;
+		asked = bms_add_member(asked, place);
+		if (!tq_failed_step_any(flow, place, move->step_id))
+			*batches = bms_add_member(*batches, place);
+	}
+	return !bms_is_empty(*batches);
 }
 
 /* Returns false if another transaction has changed the task. */

@@ -12,15 +12,9 @@
 #include "flow/run/move_queue.h"
 #include "store/table.h"
 
-/* Stands for all steps of the instance, in place of the index of a batch. */
-#define TQ_ALL_PLACES (-1)
-
 extern bool tq_failure_policy_counts_as_finished(const TqFlow  *flow,
 												 const TqMoved *end);
 extern bool tq_failure_policy_is_repaired(const List *moves);
-extern bool tq_failure_policy_may_bring_back(const TqFlow *flow,
-											 const List   *moves);
-extern bool tq_failure_policy_has_failed(const TqFlow *flow);
 extern bool tq_failure_policy_is_cancelled(const TqFlow *flow, TqEdges *edges,
 										   int place);
 extern void tq_failure_policy_note_cancelled(const TqFlow *flow,
@@ -29,6 +23,6 @@ extern void tq_failure_policy_forget_cancelled(const TqFlow    *flow,
 											   TqEdges         *edges,
 											   const Bitmapset *returned);
 extern int  tq_failure_policy_bring_back(TqCall *call, const TqFlow *flow,
-										 int32 **steps);
+										 const List *moves, int32 **steps);
 
 #endif /* TQ_FAILURE_POLICY_H */

@@ -35,23 +35,17 @@
 #include "engine/move.h"
 #include "engine/state.h"
 #include "flow/instance/edge_wait.h"
+#include "flow/instance/failed_step.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
+#include "flow/instance/step_walk.h"
 #include "flow/instance/waiting_step.h"
 #include "flow/run/failure_policy.h"
 #include "flow/run/instance_end.h"
 #include "flow/run/tally.h"
 #include "store/row.h"
 #include "store/snapshot.h"
-
-/* A scan of the rows of an instance, from a given step. */
-typedef struct Walk
-{
-	IndexScanDesc scan;
-	ScanDirection way;
-	bool          over;
-} Walk;
 
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
 							int32 near, bool all, TransactionId *other);
@@ -60,10 +54,6 @@ static TqGoing look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges,
 static bool    any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot,
 						   bool all);
 static bool    is_live(const TqFlow *flow, const TqTask *task, bool all);
-static void    walk_begin(Walk *walk, Relation tasks, Relation index,
-						  Snapshot snapshot, int64 workflow_id, int32 near,
-						  ScanDirection way);
-static bool    walk_on(Walk *walk, TupleTableSlot *slot);
 static bool    is_past(HeapTupleHeader version);
 static TqGoing check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
@@ -255,13 +245,13 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 	TupleTableSlot *slot = table_slot_create(call->task.rel, NULL);
 	TqGoing         going = TQ_GOING_NOT;
 	SnapshotData    dirty;
-	Walk            walks[2];
+	TqStepWalk      walks[2];
 
 	InitDirtySnapshot(dirty);
-	walk_begin(&walks[0], call->task.rel, index, &dirty, flow->workflow_id,
-			   near, ForwardScanDirection);
-	walk_begin(&walks[1], call->task.rel, index, &dirty, flow->workflow_id,
-			   near, BackwardScanDirection);
+	tq_step_walk_begin(&walks[0], call->task.rel, index, &dirty,
+					   flow->workflow_id, near, ForwardScanDirection);
+	tq_step_walk_begin(&walks[1], call->task.rel, index, &dirty,
+					   flow->workflow_id, near, BackwardScanDirection);
 	for (int i = 0; going != TQ_GOING_ON && !(walks[0].over && walks[1].over);
 		 i = 1 - i)
 	{
@@ -272,7 +262,10 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 		TqGoing       one;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!walk_on(&walks[i], slot))
+		if (!tq_step_walk_next(&walks[i]))
+			continue;
+		TQ_DEBUG_POINT("judge_before_row");
+		if (!index_fetch_heap(walks[i].scan, slot))
 			continue;
 		writer = dirty.xmax;
 		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
@@ -284,7 +277,7 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 			going = one;
 	}
 	for (int i = 0; i < lengthof(walks); i++)
-		index_endscan(walks[i].scan);
+		tq_step_walk_end(&walks[i]);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
 	return going;
@@ -319,45 +312,6 @@ any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot, bool all)
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
 	return any;
-}
-
-static void
-walk_begin(Walk *walk, Relation tasks, Relation index, Snapshot snapshot,
-		   int64 workflow_id, int32 near, ScanDirection way)
-{
-	ScanKeyData keys[2];
-
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(workflow_id));
-	if (way == ForwardScanDirection)
-		ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT4GE,
-					Int32GetDatum(near));
-	else
-		ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT4LT,
-					Int32GetDatum(near));
-	walk->scan = tq_compat_index_beginscan(tasks, index, snapshot, 2);
-	index_rescan(walk->scan, keys, 2, NULL, 0);
-	walk->way = way;
-	walk->over = false;
-}
-
-/*
- * Advance by one index entry.  Returns false if the entry has no visible row,
- * or the scan is at its end.
- */
-static bool
-walk_on(Walk *walk, TupleTableSlot *slot)
-{
-	if (walk->over)
-		return false;
-	if (!walk->scan->xs_heap_continue &&
-		index_getnext_tid(walk->scan, walk->way) == NULL)
-	{
-		walk->over = true;
-		return false;
-	}
-	TQ_DEBUG_POINT("judge_before_row");
-	return index_fetch_heap(walk->scan, slot);
 }
 
 /*
@@ -477,20 +431,20 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 	int             room = 0;
 	int64          *ids = NULL;
 	Snapshot        snapshot;
-	Walk            walk;
+	TqStepWalk      walk;
 
 	*count = 0;
 	CommandCounterIncrement();
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	walk_begin(&walk, call->task.rel, index, snapshot, flow->workflow_id, 0,
-			   ForwardScanDirection);
-	while (!walk.over)
+	tq_step_walk_begin(&walk, call->task.rel, index, snapshot,
+					   flow->workflow_id, 0, ForwardScanDirection);
+	while (tq_step_walk_next(&walk))
 	{
 		bool   should_free;
 		TqTask task;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!walk_on(&walk, slot))
+		if (!index_fetch_heap(walk.scan, slot))
 			continue;
 		tq_row_read(ExecFetchSlotHeapTuple(slot, false, &should_free),
 					RelationGetDescr(call->task.rel), &task);
@@ -501,7 +455,7 @@ not_begun(TqCall *call, const TqFlow *flow, int place, int *count)
 		}
 		heap_freetuple(task.image);
 	}
-	index_endscan(walk.scan);
+	tq_step_walk_end(&walk);
 	UnregisterSnapshot(snapshot);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);

@@ -33,9 +33,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/spi.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/state.h"
 #include "flow/definition/reach.h"
+#include "flow/instance/edge.h"
+#include "flow/instance/failed_step.h"
 #include "flow/instance/flow.h"
 #include "flow/instance/step_rule.h"
 #include "flow/run/compensation.h"
@@ -83,6 +86,11 @@ static TqStmt stmt_leave_child = {
 static void read_instance(const TqTask *task, TqFlow *flow);
 static void check_instance(TqFlow *flow, const TqTask *task,
 						   const TqMove *move);
+static bool stays_failed(const TqCall *call, const TqFlow *flow,
+						 const TqStep *step, const TqTask *task,
+						 const TqMoveAnswer *answer);
+static bool children_wait(const TqFlow *flow, const TqStep *step,
+						  int32 step_id, TqEdges *edges);
 static bool revive(TqFlow *flow, const TqTask *task, const TqMove *move);
 static void check_around(const TqFlow *flow, const TqTask *task,
 						 const TqMove *move);
@@ -127,6 +135,12 @@ tq_repair(TqCall *call, TqTask *task, const TqMove *move, TqMoveAnswer *answer)
 		check_instance(&flow, task, move);
 	while (flow.state == TQ_FLOW_ERROR)
 	{
+		if (stays_failed(call, &flow, step, task, answer))
+		{
+			check_around(&flow, task, move);
+			tq_flow_check_identity(&flow);
+			break;
+		}
 		answer->revived = revive(&flow, task, move);
 		if (!answer->revived)
 			read_instance(task, &flow);
@@ -179,6 +193,58 @@ check_instance(TqFlow *flow, const TqTask *task, const TqMove *move)
 	if (flow->state != TQ_FLOW_LIVE && flow->state != TQ_FLOW_ERROR)
 		tq_error_invalid_transition(task->f.task_id, (TqState) task->f.state,
 									move->wanted);
+}
+
+/*
+ * Does a failed instance remain failed when the dead step is resolved, because
+ * another step has failed and no step can begin?  Its row then need not be
+ * changed: many steps may be resolved one after the other.  The step itself is
+ * no longer in the archive.  The edges must not lag behind other moves of the
+ * call.
+ */
+static bool
+stays_failed(const TqCall *call, const TqFlow *flow, const TqStep *step,
+			 const TqTask *task, const TqMoveAnswer *answer)
+{
+	int32   step_id = DatumGetInt32(task->value[TQ_COL_STEP_ID]);
+	int     place = TQ_ALL_PLACES;
+	bool    stays;
+	TqEdges edges;
+
+	if (task->f.state != TQ_STATE_DEAD || answer->to != TQ_STATE_DONE ||
+		tq_step_chooses(step->type) ||
+		(call->steps != NULL && call->steps->moved != NIL))
+		return false;
+	/* otherwise steps that a failure has cancelled may come back */
+	if (!tq_step_rule_stops(flow))
+		place = TQ_STEP_INDEX(step_id);
+	if ((tq_step_rule_stops(flow) ||
+		 tq_step_rule_ends_batch(flow->template, step)) &&
+		!tq_failed_step_any(flow, place, step_id))
+		return false;
+	tq_edge_begin(&edges);
+	stays = tq_edge_any_other(&edges, flow->workflow_id, TQ_EDGE_FAILURE,
+							  step_id) &&
+			children_wait(flow, step, step_id, &edges);
+	tq_edge_end(&edges);
+	return stays;
+}
+
+/* Do all children that wait for the step also wait for another one? */
+static bool
+children_wait(const TqFlow *flow, const TqStep *step, int32 step_id,
+			  TqEdges *edges)
+{
+	for (int i = 0; i < step->children.count; i++)
+	{
+		int32 child = step->children.places[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (tq_edge_has(edges, flow->workflow_id, child, step_id) &&
+			!tq_edge_any_other(edges, flow->workflow_id, child, step_id))
+			return false;
+	}
+	return true;
 }
 
 /* Returns false if the instance has not failed. */
