@@ -75,6 +75,10 @@ none 'no two parts have the same number' \
 none 'every mutant names a test' \
 	"$(find test/mutants -name '*.patch' \
 		-exec grep -LE '^# test: [a-z]+ .' {} + 2>/dev/null)"
+none 'no two mutants break the same for the same tests' \
+	"$(find test/mutants -name '*.patch' | sort | while read -r patch; do
+		printf '%s %s\n' "$(grep -E '^# (test|rule):|^[-+ ]' "$patch" | cksum)" "$patch"
+	done | awk '{key = $1 " " $2; if (key in seen) print seen[key] ", " $3; seen[key] = $3}')"
 none 'no two mutants have the same name, and none has the name of an area' \
 	"$({ find test/mutants -name '*.patch'; find test/mutants -mindepth 1 -type d; } |
 		sed 's,.*/,,; s,\.patch$,,' | sort | uniq -d)"
