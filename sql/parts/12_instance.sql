@@ -26,7 +26,7 @@ SELECT pg_catalog.gen_random_uuid(), d.oid, pg_catalog.clock_timestamp()
   FROM pg_catalog.pg_database d
  WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database();
 
-/* Roles are interned: rows of other tables have a role_id. */
+/* Rows of other tables refer to a role by its role_id. */
 CREATE SEQUENCE taskq.role_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.role_id_seq IS
     'Numbers of taskq.role; after 2147483647 free numbers are reused, from 1 on';
@@ -44,9 +44,9 @@ COMMENT ON TABLE taskq.role IS
 COMMENT ON COLUMN taskq.role.role_id IS 'Number by which other rows refer to the role';
 COMMENT ON COLUMN taskq.role.name IS 'Name, kept current by the background worker';
 COMMENT ON COLUMN taskq.role.oid IS 'OID in this cluster';
-COMMENT ON COLUMN taskq.role.gone IS 'The role was dropped: a later role of that name is another one';
+COMMENT ON COLUMN taskq.role.gone IS 'The role was dropped; a later role with its name is a different role';
 COMMENT ON CONSTRAINT role_pkey ON taskq.role IS 'Looked up by number';
-COMMENT ON CONSTRAINT role_oid_key ON taskq.role IS 'One row for each role; interning';
+COMMENT ON CONSTRAINT role_oid_key ON taskq.role IS 'Looked up by OID; one row for each role';
 
 /*
  * Role numbers in a copy are those of the original database, perhaps in
@@ -64,4 +64,4 @@ SELECT r.role_id, r.oid
                     WHERE a.oid OPERATOR(pg_catalog.=) r.oid
                       AND a.rolname OPERATOR(pg_catalog.=) r.name));
 COMMENT ON VIEW taskq.known_role IS
-    'Roles whose OID is valid; in a copy that has not been activated only if the name is that role''s, too';
+    'Roles whose OID is valid; in a copy that has not been activated, the role with that OID must also have the same name';

@@ -9,7 +9,7 @@
  */
 CREATE TABLE taskq.queue_change ();
 COMMENT ON TABLE taskq.queue_change IS
-    'Always empty: its invalidation announces changes of queues, lanes and grants; its lock lets drop_queue wait for submits in flight';
+    'Always empty: its invalidation announces changes of queues, lanes and grants; its lock makes drop_queue wait for open transactions that submit';
 
 CREATE SEQUENCE taskq.queue_id_seq AS bigint;
 COMMENT ON SEQUENCE taskq.queue_id_seq IS
@@ -33,11 +33,11 @@ COMMENT ON COLUMN taskq.queue.name IS 'Name, 1 to 200 bytes';
 COMMENT ON COLUMN taskq.queue.owner_role IS 'Role that has all privileges on it';
 COMMENT ON COLUMN taskq.queue.options IS 'Options that were set; others have their defaults';
 COMMENT ON COLUMN taskq.queue.paused_at IS 'When the queue was paused; null if no pause is set';
-COMMENT ON COLUMN taskq.queue.paused_until IS 'When the pause ends by itself';
-COMMENT ON COLUMN taskq.queue.pause_reason IS 'Reason that was given for the pause';
+COMMENT ON COLUMN taskq.queue.paused_until IS 'When the pause ends; null if it lasts until taskq_resume()';
+COMMENT ON COLUMN taskq.queue.pause_reason IS 'Reason given for the pause';
 COMMENT ON COLUMN taskq.queue.created_at IS 'When the queue was created';
 COMMENT ON CONSTRAINT queue_pkey ON taskq.queue IS 'Looked up by number';
-COMMENT ON CONSTRAINT queue_name_key ON taskq.queue IS 'Looked up by name; two sessions that create the same queue';
+COMMENT ON CONSTRAINT queue_name_key ON taskq.queue IS 'Looked up by name; two sessions cannot create the same queue';
 
 CREATE SEQUENCE taskq.lane_row_seq AS bigint;
 COMMENT ON SEQUENCE taskq.lane_row_seq IS 'Numbers of rows of taskq.lane';
@@ -54,10 +54,10 @@ COMMENT ON TABLE taskq.lane IS
 COMMENT ON COLUMN taskq.lane.lane_row IS 'Number of the row';
 COMMENT ON COLUMN taskq.lane.lane_id IS '64-bit hash of queue and sorted tags';
 COMMENT ON COLUMN taskq.lane.queue_id IS 'The queue';
-COMMENT ON COLUMN taskq.lane.tags IS 'The set, sorted';
+COMMENT ON COLUMN taskq.lane.tags IS 'The set of tags, sorted';
 COMMENT ON CONSTRAINT lane_pkey ON taskq.lane IS 'Replica identity';
 CREATE INDEX lane_queue_idx ON taskq.lane (queue_id);
-COMMENT ON INDEX taskq.lane_queue_idx IS 'The lanes of a queue, when a session first uses it';
+COMMENT ON INDEX taskq.lane_queue_idx IS 'Lanes of a queue, read when a session first uses the queue';
 
 CREATE TABLE taskq.queue_grant (
     queue_id integer NOT NULL,

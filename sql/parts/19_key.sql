@@ -15,5 +15,5 @@ COMMENT ON TABLE taskq.key IS 'Keys whose tasks wait for each other; rows are lo
 COMMENT ON COLUMN taskq.key.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.key.key IS 'The key';
 COMMENT ON COLUMN taskq.key.out_of_order IS
-    'Tasks that may be pending or running although a blocked one precedes them';
-COMMENT ON CONSTRAINT key_pkey ON taskq.key IS 'The row of a key';
+    'Tasks that may be pending or running although a blocked task precedes them';
+COMMENT ON CONSTRAINT key_pkey ON taskq.key IS 'Looked up by queue and key; one row for each key';

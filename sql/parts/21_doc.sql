@@ -18,15 +18,15 @@ CREATE TABLE taskq.doc (
     CONSTRAINT doc_lease_check CHECK ((worker IS NULL) OPERATOR(pg_catalog.=) (lease_until IS NULL))
 );
 COMMENT ON TABLE taskq.doc IS 'Documents that are changed together with tasks';
-COMMENT ON COLUMN taskq.doc.namespace IS 'Queue that it belongs to, or a name that is not a queue';
-COMMENT ON COLUMN taskq.doc.key IS 'Documents of one key are claimed together';
-COMMENT ON COLUMN taskq.doc.secondary_key IS 'Name among the documents of the key, or empty';
-COMMENT ON COLUMN taskq.doc.doc_id IS 'Drawn from the sequence of task ids';
-COMMENT ON COLUMN taskq.doc.version IS 'Raised by every change';
+COMMENT ON COLUMN taskq.doc.namespace IS 'Queue to which it belongs, or a name that no queue has';
+COMMENT ON COLUMN taskq.doc.key IS 'Key; documents of one key are claimed together';
+COMMENT ON COLUMN taskq.doc.secondary_key IS 'Name of the document among those of its key; may be empty';
+COMMENT ON COLUMN taskq.doc.doc_id IS 'Number of the document, drawn from the sequence of task ids';
+COMMENT ON COLUMN taskq.doc.version IS 'Version of the document; every change raises it';
 COMMENT ON COLUMN taskq.doc.content IS 'Contents';
-COMMENT ON COLUMN taskq.doc.worker IS 'Worker that holds it, or held it last';
+COMMENT ON COLUMN taskq.doc.worker IS 'Worker that holds the document, or held it last';
 COMMENT ON COLUMN taskq.doc.lease_until IS 'End of the claim';
 COMMENT ON CONSTRAINT doc_pkey ON taskq.doc IS 'One row for each document';
-COMMENT ON CONSTRAINT doc_name_key ON taskq.doc IS 'One document of a name';
+COMMENT ON CONSTRAINT doc_name_key ON taskq.doc IS 'Looked up by name; unique';
 COMMENT ON CONSTRAINT doc_version_check ON taskq.doc IS 'Versions begin with 1';
 COMMENT ON CONSTRAINT doc_lease_check ON taskq.doc IS 'A claim has an end';

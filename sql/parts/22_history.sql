@@ -1,5 +1,6 @@
 /*
- * 22_history: each change of a task's state, for queues with that option.
+ * 22_history: each change of a task's state, in queues with the option
+ * history.
  *
  * Sixteen leaves rotate together with those of the archive.  The view
  * taskq.history shows these rows to roles that may read the queue.
@@ -27,14 +28,14 @@ COMMENT ON COLUMN taskq.transition.transition_id IS 'Number of the row, in the o
 COMMENT ON COLUMN taskq.transition.bucket IS 'Number of the leaf';
 COMMENT ON COLUMN taskq.transition.task_id IS 'The task';
 COMMENT ON COLUMN taskq.transition.queue_id IS 'Its queue';
-COMMENT ON COLUMN taskq.transition.at IS 'When it changed';
-COMMENT ON COLUMN taskq.transition.from_state IS 'State before; 0 when it was submitted';
-COMMENT ON COLUMN taskq.transition.to_state IS 'State after; 0 when it was removed because the choice that had made it was undone';
-COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 is none';
-COMMENT ON COLUMN taskq.transition.attempt IS 'Executions begun';
+COMMENT ON COLUMN taskq.transition.at IS 'When the state changed';
+COMMENT ON COLUMN taskq.transition.from_state IS 'State before the change; 0 if the task was submitted';
+COMMENT ON COLUMN taskq.transition.to_state IS 'State after the change; 0 if the step was removed because the choice that created it was undone';
+COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 if the change has no reason';
+COMMENT ON COLUMN taskq.transition.attempt IS 'Number of attempts that had begun';
 COMMENT ON COLUMN taskq.transition.token IS 'Fencing token of the newest claim';
-COMMENT ON COLUMN taskq.transition.worker_id IS 'Worker that holds it, or held it when it finished; 0 is none';
-COMMENT ON COLUMN taskq.transition.role_id IS 'Role that changed it';
+COMMENT ON COLUMN taskq.transition.worker_id IS 'Worker that holds the task, or held it when it finished; 0 if there is no worker';
+COMMENT ON COLUMN taskq.transition.role_id IS 'Role that changed the state';
 COMMENT ON COLUMN taskq.transition.message IS 'Message of the change';
 
 CREATE TABLE taskq.transition_00 PARTITION OF taskq.transition

@@ -37,7 +37,7 @@ CREATE TYPE taskq.heartbeat AS (
     next_in interval,
     incarnation bigint
 );
-COMMENT ON TYPE taskq.heartbeat IS 'Result of taskq_heartbeat: state, tasks to stop, whether to drain, when to send the next heartbeat, the number of the registered process';
+COMMENT ON TYPE taskq.heartbeat IS 'Result of taskq_heartbeat: state, tasks to stop, whether to drain, when to send the next heartbeat, and the incarnation of the registered process';
 
 CREATE TYPE taskq.task_info AS (
     task_id bigint,

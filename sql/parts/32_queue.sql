@@ -13,19 +13,19 @@ CREATE FUNCTION taskq_create_queue(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_create_queue';
 COMMENT ON FUNCTION taskq_create_queue(text, jsonb, boolean) IS
-    'Creates a queue with options; false if it exists and if_not_exists is set, else TQ006; an unknown option or invalid value raises TQ004';
+    'Creates a queue with options; if it exists, returns false with if_not_exists, and otherwise raises TQ006; an unknown option or invalid value raises TQ004';
 
 CREATE FUNCTION taskq_alter_queue(queue text, options jsonb) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_alter_queue';
 COMMENT ON FUNCTION taskq_alter_queue(text, jsonb) IS
-    'Changes the named options, null resets one; queue ''*'' sets the defaults of all queues; TQ003, TQ004';
+    'Changes the named options; null resets an option; queue ''*'' sets the defaults of all queues; TQ003 if the queue does not exist, TQ004 for an unknown option or invalid value';
 
 CREATE FUNCTION taskq_drop_queue(queue text, force boolean DEFAULT false) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_drop_queue';
 COMMENT ON FUNCTION taskq_drop_queue(text, boolean) IS
-    'Removes a queue and its tasks, and returns their number; 55006 while live tasks exist, unless forced; waits up to 5 s for submits in flight, then 55P03';
+    'Removes a queue and its tasks, and returns their number; raises 55006 while live tasks exist, unless force is true; waits up to 5 s for open transactions that submit, then raises 55P03';
 
 CREATE FUNCTION taskq_pause(
     queue text,
@@ -35,24 +35,24 @@ CREATE FUNCTION taskq_pause(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_pause';
 COMMENT ON FUNCTION taskq_pause(text, text, timestamp with time zone) IS
-    'Stops handing out tasks of the queue, until a time if given; ''*'' is a separate switch for all queues';
+    'Pauses claims from the queue, until the time if one is given; ''*'' is a separate switch for all queues';
 
 CREATE FUNCTION taskq_resume(queue text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_resume';
-COMMENT ON FUNCTION taskq_resume(text) IS 'Ends a pause of the queue, or of the switch ''*''';
+COMMENT ON FUNCTION taskq_resume(text) IS 'Ends the pause of the queue; ''*'' ends the pause of all queues';
 
 CREATE FUNCTION taskq_grant(queue text, role text, rights text[]) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_grant';
 COMMENT ON FUNCTION taskq_grant(text, text, text[]) IS
-    'Gives a role (or public) privileges on a queue, or on all with ''*'': submit, work, read, manage; also EXECUTE on the functions that they require';
+    'Grants a role (or public) the privileges submit, work, read or manage on a queue (''*'': on all queues), and EXECUTE on the functions that require them';
 
 CREATE FUNCTION taskq_revoke(queue text, role text, rights text[]) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_revoke';
 COMMENT ON FUNCTION taskq_revoke(text, text, text[]) IS
-    'Revokes privileges on a queue, or on ''*'', from a role, and EXECUTE on functions that none of its other privileges requires';
+    'Revokes privileges on a queue, or on ''*'', from a role, and EXECUTE on functions that its remaining privileges do not allow';
 
 CREATE FUNCTION taskq_purge(
     queue text,
@@ -66,4 +66,4 @@ CREATE FUNCTION taskq_purge(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_purge';
 COMMENT ON FUNCTION taskq_purge(text, text[], timestamp with time zone, text, bigint, bigint, integer) IS
-    'Removes tasks of the queue, the finished ones or those in the named states (never running), finished or, if live, submitted before a time, with a reason code, within ids, up to max_tasks; returns their number';
+    'Removes up to max_tasks tasks of the queue and returns their number: finished tasks, or tasks in the given states except running; the other arguments select by the time at which a task finished (or, if live, was submitted), reason and id';

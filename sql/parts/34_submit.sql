@@ -29,7 +29,7 @@ CREATE FUNCTION taskq_submit(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit';
 COMMENT ON FUNCTION taskq_submit(text, jsonb, integer, timestamp with time zone, interval, timestamp with time zone, integer, text[], text, text, text, jsonb, text, bytea, text, boolean, jsonb) IS
-    'Submits a task and returns its id, or depending on on_conflict that of the task that has the reference, or null; TQ006 if the reference is taken, TQ008 if the queue is full';
+    'Submits a task and returns its id; if a task has the same reference, on_conflict decides whether the call raises TQ006, or returns the id of that task or null; TQ008 if the queue is full';
 
 CREATE FUNCTION taskq_submit_many(
     queue text,
@@ -53,10 +53,10 @@ CREATE FUNCTION taskq_submit_many(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit_many';
 COMMENT ON FUNCTION taskq_submit_many(text, jsonb[], integer, timestamp with time zone, interval, timestamp with time zone, integer, text[], text, text, text, jsonb, text, bytea, text, boolean, jsonb) IS
-    'Submits one task for each payload, with the same other arguments, and returns their ids in the same order';
+    'Submits one task for each payload and returns the ids in the same order; the other arguments are the same for all tasks';
 
 CREATE FUNCTION taskq_submit_tasks(tasks jsonb) RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_submit_tasks';
 COMMENT ON FUNCTION taskq_submit_tasks(jsonb) IS
-    'Submits all tasks of a list of objects, or none; members are named as the arguments of taskq_submit, data is the text form of bytea; returns their ids in the same order';
+    'Submits a list of tasks and returns their ids in the same order; each object has the arguments of taskq_submit as members, with data in the text form of bytea; if one task is refused, no task is submitted';

@@ -17,4 +17,4 @@ CREATE FUNCTION taskq_claim(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim';
 COMMENT ON FUNCTION taskq_claim(text, text, integer, interval, interval, text[], text, bigint) IS
-    'Claims up to max_tasks tasks of a queue (null: of all queues of a registered worker), highest priority first, then in the queue''s order; each has the token under which it is held; limits are respected';
+    'Claims up to max_tasks tasks of a queue (null: of all queues of a registered worker) within the limits, by priority and then in the queue''s order; the token of a task is required to finish it';

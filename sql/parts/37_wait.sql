@@ -1,5 +1,5 @@
 /*
- * 37_wait: waiting until there is something to claim.
+ * 37_wait: waiting until a task can be claimed.
  *
  * Requires work on the queue.  Reads taskq.task; between two checks it holds
  * no lock and no snapshot.
@@ -14,4 +14,4 @@ CREATE PROCEDURE taskq_wait(
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'taskq_wait';
 COMMENT ON PROCEDURE taskq_wait(text, interval, boolean, text, text[]) IS
-    'Sleeps until such a claim would return a task (ready is true), or until timeout or drain (false), without holding back vacuum; claims nothing';
+    'Sleeps until a claim with the same arguments would return a task (ready is true), or until the timeout or a drain (ready is false); claims no task, and does not hold back vacuum';

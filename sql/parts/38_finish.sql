@@ -14,7 +14,7 @@ CREATE FUNCTION taskq_complete(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_complete';
 COMMENT ON FUNCTION taskq_complete(bigint, bigint, jsonb, boolean) IS
-    'Completes the task; keep false removes it and frees its reference, true keeps it even if the queue keeps no finished tasks';
+    'Completes the task; keep => false removes it and frees its reference, keep => true keeps it even if the queue keeps no finished tasks';
 
 CREATE FUNCTION taskq_fail(
     task_id bigint,
@@ -27,7 +27,7 @@ CREATE FUNCTION taskq_fail(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_fail';
 COMMENT ON FUNCTION taskq_fail(bigint, bigint, text, boolean, interval, jsonb) IS
-    'Fails the attempt: pending again after retry_in or the task''s or queue''s backoff, dead if no attempts are left or not retryable; returns the state';
+    'Fails the attempt and returns the new state: the task is pending again after retry_in, or the backoff of the task or queue; it is dead if no attempts are left or the error is not retryable';
 
 CREATE FUNCTION taskq_release(
     task_id bigint,
@@ -39,13 +39,13 @@ CREATE FUNCTION taskq_release(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_release';
 COMMENT ON FUNCTION taskq_release(bigint, bigint, interval, text, jsonb) IS
-    'Returns the task to its queue, due after delay; costs no attempt';
+    'Returns the task to its queue, due after delay, without using up an attempt';
 
 CREATE FUNCTION taskq_suspend(task_id bigint, token bigint, reason text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_suspend';
 COMMENT ON FUNCTION taskq_suspend(bigint, bigint, text) IS
-    'Suspends the task until it is retried or cancelled; costs no attempt';
+    'Suspends the task until it is retried or cancelled, without using up an attempt';
 
 CREATE FUNCTION taskq_filter(task_id bigint, token bigint, reason text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -63,7 +63,7 @@ CREATE FUNCTION taskq_extend(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_extend';
 COMMENT ON FUNCTION taskq_extend(bigint, bigint, interval) IS
-    'Holds the task until now + lease (the task''s or queue''s lease by default); cancel says whether it was asked to stop';
+    'Extends the claim until now + lease (default: the lease of the task or queue); cancel is true if the task was asked to stop';
 
 CREATE FUNCTION taskq_progress(
     task_id bigint,
@@ -89,4 +89,4 @@ CREATE FUNCTION taskq_checkpoint(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_checkpoint';
 COMMENT ON FUNCTION taskq_checkpoint(bigint, bigint, jsonb, real) IS
-    'Stores a state from which the next attempt continues; kept over retries';
+    'Stores the state from which the next attempt continues';

@@ -13,14 +13,14 @@ CREATE FUNCTION taskq_complete_many(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_complete_many';
 COMMENT ON FUNCTION taskq_complete_many(bigint[], bigint[], jsonb[], boolean) IS
-    'Completes tasks, and returns for each whether that was possible; with strict, one that is not raises TQ010 with all of them, and nothing is changed';
+    'Completes tasks, and returns for each task whether it was completed; with strict, the call raises TQ010 with all tasks that cannot be completed, and changes nothing';
 
 CREATE FUNCTION taskq_decide_many(decisions jsonb, strict boolean DEFAULT true)
 RETURNS TABLE (task_id bigint, ok boolean, error_code text, state text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_decide_many';
 COMMENT ON FUNCTION taskq_decide_many(jsonb, boolean) IS
-    'Ends attempts as a list of objects says: task_id, token, outcome (complete, fail, suspend, filter, release), and the arguments of that: result, keep, error, detail, retryable, retry_in, delay, reason; strict as in taskq_complete_many';
+    'Ends attempts; each object of the list has task_id, token, outcome (complete, fail, suspend, filter or release), and the arguments of that outcome: result, keep, error, detail, retryable, retry_in, delay, reason; strict as in taskq_complete_many';
 
 CREATE FUNCTION taskq_extend_many(
     task_ids bigint[],
@@ -30,7 +30,7 @@ CREATE FUNCTION taskq_extend_many(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_extend_many';
 COMMENT ON FUNCTION taskq_extend_many(bigint[], bigint[], interval) IS
-    'Holds tasks until now + lease; ok is false, and cancel null, for a task that is not held under its token';
+    'Extends claims until now + lease; if a task is not held under its token, ok is false and cancel is null';
 
 CREATE FUNCTION taskq_complete_and_claim(
     task_ids bigint[],
@@ -45,4 +45,4 @@ CREATE FUNCTION taskq_complete_and_claim(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_complete_and_claim';
 COMMENT ON FUNCTION taskq_complete_and_claim(bigint[], bigint[], jsonb[], text, text, integer, interval, text[]) IS
-    'Completes all of the tasks, or none (TQ001 with all that are not held), and claims the next ones; never waits';
+    'Completes tasks and claims the next ones, without waiting for any; if a task is not held under its token, the call raises TQ001 with all such tasks and changes nothing';

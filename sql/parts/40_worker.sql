@@ -18,34 +18,34 @@ CREATE FUNCTION taskq_register(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_register';
 COMMENT ON FUNCTION taskq_register(text, text[], text[], integer, boolean, jsonb, boolean, bigint) IS
-    'Registers a process under this name; tasks that a former one still holds return to their queues, and their number is returned; keep = the same process again, which keeps its tasks';
+    'Registers the process under the name; tasks that a former process of the name holds return to their queues, and their number is returned; with keep, the same process registers again and keeps its tasks';
 
 CREATE FUNCTION taskq_heartbeat(worker text, incarnation bigint DEFAULT NULL) RETURNS taskq.heartbeat
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_heartbeat';
 COMMENT ON FUNCTION taskq_heartbeat(text, bigint) IS
-    'Sends a heartbeat; returns which tasks to stop, whether to drain and when to send the next one; TQ007 for a worker that was declared dead';
+    'Sends a heartbeat; returns which tasks to stop, whether to drain, and when to send the next heartbeat; TQ007 if the worker was declared dead';
 
 CREATE FUNCTION taskq_deregister(worker text, incarnation bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_deregister';
 COMMENT ON FUNCTION taskq_deregister(text, bigint) IS
-    'Deregisters the worker; its running tasks return to their queues immediately, costing no attempt, and their number is returned';
+    'Deregisters the worker; its running tasks return to their queues immediately, without using up an attempt, and their number is returned';
 
 CREATE FUNCTION taskq.worker_seen(worker_id integer) RETURNS timestamp with time zone
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_worker_seen';
 COMMENT ON FUNCTION taskq.worker_seen(integer) IS
-    'When a registered worker last sent a heartbeat; null if that is not known';
+    'When a registered worker last sent a heartbeat; null if not known';
 
 CREATE FUNCTION taskq_drain(worker text, incarnation bigint DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_drain';
 COMMENT ON FUNCTION taskq_drain(text, bigint) IS
-    'Gives the worker no further tasks, and reports that in its heartbeats, until it registers again; TQ007 if it is not registered or dead';
+    'Drains the worker: until it registers again, it gets no further tasks, and its heartbeats return drain; TQ007 if it is not registered or dead';
 
 CREATE FUNCTION taskq_expire(worker text, older_than interval) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_expire';
 COMMENT ON FUNCTION taskq_expire(text, interval) IS
-    'Declares dead every other worker whose last heartbeat is that old and whose name the caller may use, and returns their number';
+    'Declares dead every other worker whose last heartbeat is as old as the interval and whose name the caller may use; returns their number';

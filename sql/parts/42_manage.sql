@@ -12,7 +12,7 @@ CREATE FUNCTION taskq_cancel(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_cancel';
 COMMENT ON FUNCTION taskq_cancel(bigint, text, boolean) IS
-    'Cancels a waiting task (cancelled); asks a running one to stop (requested), or with force takes it from its worker';
+    'Cancels a waiting task (returns cancelled); asks the worker of a running task to stop it (returns requested), or with force cancels that task, too';
 
 CREATE FUNCTION taskq_retry(
     task_id bigint,
@@ -22,7 +22,7 @@ CREATE FUNCTION taskq_retry(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_retry';
 COMMENT ON FUNCTION taskq_retry(bigint, boolean, boolean) IS
-    'Makes a finished or suspended task pending again under the same id; with force also a running one';
+    'Makes a finished or suspended task, or with force a running one, pending again under the same id';
 
 CREATE FUNCTION taskq_recreate(
     task_id bigint,
@@ -31,7 +31,7 @@ CREATE FUNCTION taskq_recreate(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_recreate';
 COMMENT ON FUNCTION taskq_recreate(bigint, text) IS
-    'Runs a finished or suspended task again as a new one, with the same contents and settings; returns the new id';
+    'Submits a finished or suspended task again as a new task with the same contents and settings; returns the new id';
 
 CREATE FUNCTION taskq_resolve(
     task_id bigint,
@@ -42,7 +42,7 @@ CREATE FUNCTION taskq_resolve(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_resolve';
 COMMENT ON FUNCTION taskq_resolve(bigint, jsonb, text, boolean) IS
-    'Marks a waiting, dead or filtered task as done by hand; with force also a running one';
+    'Makes a waiting, dead or filtered task, or with force a running one, done without a worker';
 
 CREATE FUNCTION taskq_hold(
     task_id bigint,
@@ -51,7 +51,7 @@ CREATE FUNCTION taskq_hold(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_hold';
 COMMENT ON FUNCTION taskq_hold(bigint, text) IS
-    'Suspends a pending or blocked task until taskq_retry()';
+    'Suspends a pending or blocked task until taskq_retry() is called';
 
 CREATE FUNCTION taskq_poison(
     task_id bigint,
@@ -68,7 +68,7 @@ CREATE FUNCTION taskq_unpoison(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_unpoison';
 COMMENT ON FUNCTION taskq_unpoison(bigint) IS
-    'Gives a poison task back the reason for which it was dead before';
+    'Restores the reason for which a poison task was dead before';
 
 CREATE FUNCTION taskq_retry_all(
     queue text,
@@ -81,7 +81,7 @@ CREATE FUNCTION taskq_retry_all(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_retry_all';
 COMMENT ON FUNCTION taskq_retry_all(text, text, text, bigint, bigint, integer) IS
-    'Retries tasks of one state, with a reason code if given, in the order of their ids, except poison; returns their number';
+    'Retries the tasks of a queue in a state, except poison tasks, in the order of their ids; selects by reason and id if given; returns their number';
 
 CREATE FUNCTION taskq_manage_many(
     action text,
@@ -91,7 +91,7 @@ CREATE FUNCTION taskq_manage_many(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_manage_many';
 COMMENT ON FUNCTION taskq_manage_many(text, bigint[], text) IS
-    'Applies cancel, retry, recreate, resolve, hold, poison, unpoison or delete to each task; errors are in the task''s row';
+    'Applies cancel, retry, recreate, resolve, hold, poison, unpoison or delete to each task; returns an error in the row of its task';
 
 CREATE FUNCTION taskq_update_task(
     task_id bigint,

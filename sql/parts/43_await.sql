@@ -15,7 +15,7 @@ CREATE PROCEDURE taskq_await(
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'taskq_await';
 COMMENT ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text) IS
-    'Waits until a task has finished, or until timeout: its state, and if it has finished its result and error; commits before it sleeps';
+    'Waits until a task has finished, or until the timeout; returns its state, and the result and error if it has finished; commits before it sleeps';
 
 CREATE PROCEDURE taskq_call(
     queue text,

@@ -27,18 +27,18 @@ COMMENT ON FUNCTION taskq.task_progress(bigint, bigint) IS
     'Progress that taskq_progress last reported for a running task';
 
 /*
- * All tasks that current_user may see, with the columns that it may see; the
- * views of tasks select from it.
+ * All tasks and columns that current_user may see.  The views of tasks select
+ * from this table.
  */
 CREATE FUNCTION taskq.scan_handler() RETURNS fdw_handler
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_scan_handler';
-COMMENT ON FUNCTION taskq.scan_handler() IS 'How the server reads taskq.task_scan';
+COMMENT ON FUNCTION taskq.scan_handler() IS 'Handler of the foreign data wrapper that reads taskq.task_scan';
 
 CREATE FOREIGN DATA WRAPPER taskq HANDLER taskq.scan_handler NO VALIDATOR;
-COMMENT ON FOREIGN DATA WRAPPER taskq IS 'Reads tasks, live and finished, by id: only for taskq.task_scan';
+COMMENT ON FOREIGN DATA WRAPPER taskq IS 'Reads tasks, live and finished, by id; used only by taskq.task_scan';
 CREATE SERVER taskq FOREIGN DATA WRAPPER taskq;
-COMMENT ON SERVER taskq IS 'This database: only for taskq.task_scan';
+COMMENT ON SERVER taskq IS 'This database; used only by taskq.task_scan';
 
 CREATE FOREIGN TABLE taskq.task_scan (
     task_id bigint,
@@ -81,7 +81,7 @@ CREATE FOREIGN TABLE taskq.task_scan (
     progress_message pg_catalog.text
 ) SERVER taskq;
 COMMENT ON FOREIGN TABLE taskq.task_scan IS
-    'Tasks, live and finished, that current_user may see; the columns of taskq.task_info, in that order, and two more';
+    'Tasks, live and finished, that current_user may see; has the columns of taskq.task_info in the same order, and two more';
 
 CREATE FUNCTION taskq_get(task_id bigint) RETURNS taskq.task_info
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -92,7 +92,7 @@ CREATE FUNCTION taskq_get_many(task_ids bigint[]) RETURNS SETOF taskq.task_info
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_get_many';
 COMMENT ON FUNCTION taskq_get_many(bigint[]) IS
-    'Tasks in the order of the ids, with a row of nulls for each that does not exist';
+    'Tasks in the order of the given ids; a task that does not exist has a row of nulls';
 
 CREATE FUNCTION taskq_list(
     queue text DEFAULT NULL,
@@ -108,11 +108,11 @@ CREATE FUNCTION taskq_list(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_list';
 COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) IS
-    'Tasks in the order of their ids, after one, up to max_rows (10000), filtered by the arguments';
+    'Tasks that the arguments select, in the order of their ids after the given id, up to max_rows (10000 at most)';
 
 CREATE FUNCTION taskq_lineage(task_id bigint)
     RETURNS TABLE (task_id bigint, relation text, at timestamp with time zone)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_lineage';
 COMMENT ON FUNCTION taskq_lineage(bigint) IS
-    'Tasks related to a task: recreated_from, recreated_as, dead_letter_of, dead_letter, same_correlation';
+    'Tasks related to a task, each with its relation: recreated_from, recreated_as, dead_letter_of, dead_letter or same_correlation';

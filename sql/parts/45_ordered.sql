@@ -1,11 +1,12 @@
 /*
- * 45_ordered: tasks of one key, groups of keys, and repairs of the past.
+ * 45_ordered: tasks of one key, changes of several tasks, documents, and
+ * counts.
  */
 CREATE FUNCTION taskq_worst_outcome(outcomes text[]) RETURNS text
     LANGUAGE c IMMUTABLE PARALLEL SAFE
     AS 'MODULE_PATHNAME', 'taskq_worst_outcome';
 COMMENT ON FUNCTION taskq_worst_outcome(text[]) IS
-    'The outcome that counts for several: the first of fail, suspend, filter, complete that is among them; null if there are none';
+    'The worst of several outcomes: the first of fail, suspend, filter and complete that is among them; null for an empty list';
 
 CREATE FUNCTION taskq_junction(
     queue text,
@@ -15,7 +16,7 @@ CREATE FUNCTION taskq_junction(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_junction';
 COMMENT ON FUNCTION taskq_junction(text, text[], text) IS
-    'Makes all suspended tasks of the keys pending, once each key has one (singular) or has had any task (eternal); returns their ids, or no rows if it is too early';
+    'Makes all suspended tasks of the keys pending and returns their ids, if each key has a suspended task (singular) or ever had a task (eternal); otherwise returns no rows';
 
 CREATE FUNCTION taskq_change(
     worker text,
@@ -31,7 +32,7 @@ CREATE FUNCTION taskq_change(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_change';
 COMMENT ON FUNCTION taskq_change(text, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb) IS
-    'Adds, updates and deletes tasks, all or nothing, provided that the tasks it depends on have not changed; returns the added ones, then the updated ones, in the order given; TQ010 lists every problem';
+    'Adds, updates and deletes tasks and documents if all have the versions that the caller names, and otherwise raises TQ010, which lists every problem; returns the added tasks and then the updated tasks, in the given order';
 
 CREATE FUNCTION taskq_claim_one(
     worker text,
@@ -43,7 +44,7 @@ CREATE FUNCTION taskq_claim_one(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim_one';
 COMMENT ON FUNCTION taskq_claim_one(text, text[], interval, jsonb, interval) IS
-    'Claims any one task of the queues, or returns no row if there is none, provided that the tasks it depends on have not changed, else TQ010; with lease 0 the task stays claimable';
+    'Claims one task of the queues, or returns no row if no task can be claimed; raises TQ010 if a task on which the call depends has changed; with lease 0 the task stays claimable';
 
 CREATE FUNCTION taskq_claim_docs(
     worker text,
@@ -54,7 +55,7 @@ CREATE FUNCTION taskq_claim_docs(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_claim_docs';
 COMMENT ON FUNCTION taskq_claim_docs(text, text, text, interval) IS
-    'Claims all documents of a key, or renews the claim, or with lease 0 releases them; TQ010 lists the holders if others hold some';
+    'Claims all documents of a key, renews the claim, or with lease 0 releases them; if other workers hold any of them, raises TQ010, which lists these workers';
 
 CREATE FUNCTION taskq_count(
     queue text DEFAULT NULL,
@@ -70,7 +71,7 @@ CREATE FUNCTION taskq_count(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_count';
 COMMENT ON FUNCTION taskq_count(text, text, text, text, text, bigint, bigint, timestamp with time zone, timestamp with time zone) IS
-    'Numbers of tasks that current_user may read, by queue and state, and the newest id of each; mode recent counts only the newest task of each queue and key';
+    'Number of tasks that current_user may read, and their newest id, for each queue and state; mode recent counts only the newest task of each queue and key';
 
 CREATE FUNCTION taskq_sequence_at(
     moment timestamp with time zone,
@@ -79,7 +80,7 @@ CREATE FUNCTION taskq_sequence_at(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_sequence_at';
 COMMENT ON FUNCTION taskq_sequence_at(timestamp with time zone, boolean) IS
-    'The id of the first task created at the time or later, or (preceding) of the last one created then or before; 2^63 - 1, or 0, if there is none';
+    'The id of the first task created at the time or later, or 2^63 - 1 if no such task exists; with preceding, the id of the last task created at the time or before, or 0';
 
 CREATE FUNCTION taskq_recreate_all(
     queue text,
@@ -92,7 +93,7 @@ CREATE FUNCTION taskq_recreate_all(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_recreate_all';
 COMMENT ON FUNCTION taskq_recreate_all(text, text, text, bigint, bigint, integer) IS
-    'taskq_recreate() for the tasks of a queue in a state, in the order of their ids, except poison';
+    'Calls taskq_recreate() for the tasks of a queue in a state, except poison tasks, in the order of their ids';
 
 CREATE FUNCTION taskq_reassign(
     queue text,
@@ -105,4 +106,4 @@ CREATE FUNCTION taskq_reassign(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_reassign';
 COMMENT ON FUNCTION taskq_reassign(text, text, text, bigint, bigint, bigint[]) IS
-    'Moves the tasks of a queue from one state to another by hand, except running ones and poison; returns their number';
+    'Moves the tasks of a queue from one state to another, except running tasks and poison tasks; returns their number';

@@ -1,10 +1,11 @@
 /*
  * 47_workflow: workflows.
  *
- * Defining requires manage on all queues; starting requires submit on every
- * queue that the template names, cancelling manage on all of these, reading
- * read on one of them.  taskq_await_workflow commits, and holds no snapshot
- * and no lock while it sleeps.
+ * Defining requires manage on all queues, and starting requires submit on
+ * every queue that the template names.  Cancelling requires manage on all of
+ * these queues, and reading requires read on one of them.
+ * taskq_await_workflow commits, and holds no snapshot and no lock while it
+ * sleeps.
  */
 CREATE FUNCTION taskq_define_workflow(definition jsonb) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
@@ -27,7 +28,7 @@ CREATE FUNCTION taskq_validate_workflow(definition jsonb)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_validate_workflow';
 COMMENT ON FUNCTION taskq_validate_workflow(jsonb) IS
-    'All problems of a definition, with their paths; no rows if it is valid';
+    'All problems of a definition, with their paths; no rows for a valid definition';
 
 CREATE FUNCTION taskq_start_workflow(
     name text,
@@ -45,7 +46,7 @@ CREATE FUNCTION taskq_start_workflow(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_start_workflow';
 COMMENT ON FUNCTION taskq_start_workflow(text, jsonb, text, text, text, integer, timestamp with time zone, text, text, jsonb, text) IS
-    'Starts an instance of a workflow (version null: of the latest); returns its id, or that of the duplicate with on_conflict return';
+    'Starts an instance of a workflow (version null: the latest) and returns its id; if an instance has the same identity, raises TQ006, or with on_conflict return, returns the id of that instance';
 
 CREATE FUNCTION taskq_cancel_workflow(
     workflow_id bigint,
@@ -54,7 +55,7 @@ CREATE FUNCTION taskq_cancel_workflow(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_cancel_workflow';
 COMMENT ON FUNCTION taskq_cancel_workflow(bigint, text) IS
-    'Cancels an instance: waiting steps immediately, running ones are asked to stop; cancelled, or requested if a step is running';
+    'Cancels an instance: cancels its waiting steps, and asks the workers of running steps to stop; returns cancelled, or requested if a step is running';
 
 CREATE FUNCTION taskq_signal(
     workflow_id bigint,
@@ -64,13 +65,13 @@ CREATE FUNCTION taskq_signal(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_signal';
 COMMENT ON FUNCTION taskq_signal(bigint, text, jsonb) IS
-    'Sends an instance the signal for which a step waits, or will wait; true if it is the first one of that name';
+    'Sends a signal to an instance; true if it is the first signal of the name, and a step waits or may wait for it';
 
 CREATE FUNCTION taskq_ancestor_results(task_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_ancestor_results';
 COMMENT ON FUNCTION taskq_ancestor_results(bigint) IS
-    'Results of all steps that had to end before a step could begin, by name';
+    'Object with the results of all steps that come before a step, by name';
 
 CREATE FUNCTION taskq_dependency_results(
     task_id bigint,
@@ -80,7 +81,7 @@ CREATE FUNCTION taskq_dependency_results(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_dependency_results';
 COMMENT ON FUNCTION taskq_dependency_results(bigint, bigint, integer) IS
-    'Results of the steps that a step depends on, in the order of their task ids, page by page';
+    'Results of the steps on which a step depends, in the order of their task ids, up to max_rows at a time';
 
 CREATE FUNCTION taskq_checkpoints(task_id bigint)
     RETURNS TABLE (at timestamp with time zone, attempt integer,
@@ -88,7 +89,7 @@ CREATE FUNCTION taskq_checkpoints(task_id bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_checkpoints';
 COMMENT ON FUNCTION taskq_checkpoints(bigint) IS
-    'The last ten checkpoints of a step: time, attempt, the cursor and items that they contain, size';
+    'The last ten checkpoints of a step: time, attempt, the members cursor and items, and the size';
 
 CREATE FUNCTION taskq.batch_totals_add(totals internal, result jsonb) RETURNS internal
     LANGUAGE c IMMUTABLE PARALLEL SAFE
@@ -109,20 +110,20 @@ CREATE AGGREGATE taskq_batch_totals(result jsonb) (
     PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE taskq_batch_totals(jsonb) IS
-    'Adds up the numbers among the members of results, by name';
+    'Object with the sum of the numbers that the results have under each name';
 
 CREATE FUNCTION taskq_workflow(workflow_id bigint) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow';
 COMMENT ON FUNCTION taskq_workflow(bigint) IS
-    'An instance with its state, its numbers, its steps and edges, a verdict, its blockers, and what to do next';
+    'An instance: its state, the numbers of its steps, its steps and edges, a verdict, what blocks it, and what to do next';
 
 CREATE FUNCTION taskq_step_levels(workflow_id bigint)
     RETURNS TABLE (step text, level integer)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_step_levels';
 COMMENT ON FUNCTION taskq_step_levels(bigint) IS
-    'Level of each step of the template: the length of the longest path from a step without dependencies, which has level 0';
+    'Level of each step of the template: the length of the longest path to it from a step without dependencies, whose level is 0';
 
 CREATE FUNCTION taskq_workflow_graph(
     workflow_id bigint,
@@ -131,7 +132,7 @@ CREATE FUNCTION taskq_workflow_graph(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_graph';
 COMMENT ON FUNCTION taskq_workflow_graph(bigint, text) IS
-    'An instance drawn as a graph of its steps with their states, for Graphviz (dot) or Mermaid (mermaid)';
+    'Graph of an instance with the states of its steps, for Graphviz (dot) or Mermaid (mermaid)';
 
 CREATE FUNCTION taskq_timeline(
     task_id bigint DEFAULT NULL,
@@ -143,7 +144,7 @@ CREATE FUNCTION taskq_timeline(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_timeline';
 COMMENT ON FUNCTION taskq_timeline(bigint, bigint, text) IS
-    'Changes of state in the history, of a task, of the steps of an instance, or of all tasks with a correlation id, in their order';
+    'Changes of state from the history, in their order: of a task, of the steps of an instance, or of all tasks with a correlation id';
 
 CREATE PROCEDURE taskq_await_workflow(
     workflow_id bigint,
@@ -154,7 +155,7 @@ CREATE PROCEDURE taskq_await_workflow(
     LANGUAGE c
     AS 'MODULE_PATHNAME', 'taskq_await_workflow';
 COMMENT ON PROCEDURE taskq_await_workflow(bigint, interval, text, jsonb) IS
-    'Waits until an instance has ended, or until timeout: its state, and if it has ended its result; commits before it sleeps';
+    'Waits until an instance has ended, or until the timeout; returns its state, and the result if it has ended; commits before it sleeps';
 
 CREATE FUNCTION taskq.workflow_look(
     workflow_id bigint,
@@ -170,7 +171,7 @@ CREATE FUNCTION taskq.workflow_look(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_look';
 COMMENT ON FUNCTION taskq.workflow_look(bigint) IS
-    'State of an instance, numbers of its steps, and what current_user may see of it (1 that it exists, 2 also its contents); nulls if nothing';
+    'State of an instance, numbers of its steps, and whether current_user may see that it exists (1) or also its contents (2); nulls if the user may not see it';
 
 CREATE FUNCTION taskq.workflow_step_rows(workflow_id bigint)
     RETURNS TABLE (step text, type text, task_id bigint, state text,
@@ -237,7 +238,7 @@ SELECT w.workflow_id,
  CROSS JOIN LATERAL taskq.workflow_step_rows(w.workflow_id) s
  WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.workflow_steps IS
-    'Steps of instances that current_user may see; state is null while a step has not been created, skipped if it will not be';
+    'Steps of instances that current_user may see; state is null while a step has not been created, and skipped if it will not be created';
 
 CREATE VIEW taskq.batch_progress WITH (security_barrier) AS
 SELECT w.workflow_id,
@@ -252,4 +253,4 @@ SELECT w.workflow_id,
  CROSS JOIN LATERAL taskq.batch_rows(w.workflow_id) b
  WHERE w.expires_at IS NULL OR w.expires_at OPERATOR(pg_catalog.>) '-infinity'::timestamptz;
 COMMENT ON VIEW taskq.batch_progress IS
-    'Progress of batches, of instances that current_user may see; unknown values are null';
+    'Progress of the batches of instances that current_user may see; unknown values are null';

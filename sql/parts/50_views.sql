@@ -1,5 +1,5 @@
 /*
- * 50_views: views for everybody, filtered by privilege.
+ * 50_views: public views, filtered by privilege.
  *
  * The subquery beside taskq.task_scan is never executed.  It keeps a view from
  * being updatable.  It calls a function that is not parallel safe, so it also
@@ -52,7 +52,7 @@ CREATE FUNCTION taskq.queue_numbers(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_queue_numbers';
 COMMENT ON FUNCTION taskq.queue_numbers(integer) IS
-    'Numbers of tasks of a queue that current_user may read: live ones current, including changes of this transaction, finished ones as of counted_at; nulls for other queues';
+    'Numbers of tasks of a queue that current_user may read: the current numbers of live tasks, including changes of this transaction, and the numbers of finished tasks as of counted_at; nulls for other queues';
 
 CREATE VIEW taskq.queues WITH (security_barrier) AS
 SELECT q.name COLLATE "default" AS queue,
@@ -79,18 +79,18 @@ SELECT q.name COLLATE "default" AS queue,
  WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
    AND taskq.may_read(q.queue_id);
 COMMENT ON VIEW taskq.queues IS
-    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null if no task is ready, waiters without preloading';
+    'Queues that current_user may read, with the numbers of their tasks; oldest_ready_age is null if no task is ready; waiters is null without preloading';
 
 CREATE FUNCTION taskq.may_see_worker(role_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_see_worker';
 COMMENT ON FUNCTION taskq.may_see_worker(integer) IS
-    'May current_user see workers that the role registered?';
+    'May current_user see the workers that the role registered?';
 
 CREATE FUNCTION taskq.worker_running(worker_id integer) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_worker_running';
-COMMENT ON FUNCTION taskq.worker_running(integer) IS 'How many tasks a worker holds';
+COMMENT ON FUNCTION taskq.worker_running(integer) IS 'Number of tasks that a worker holds';
 
 CREATE VIEW taskq.workers WITH (security_barrier) AS
 SELECT w.name COLLATE "default" AS worker,
@@ -119,7 +119,7 @@ SELECT w.name COLLATE "default" AS worker,
  WHERE w.state IN (@WORKER_ACTIVE@, @WORKER_DEAD@)
    AND taskq.may_see_worker(w.role_id);
 COMMENT ON VIEW taskq.workers IS
-    'Workers, registered or declared dead, of the roles that current_user may see; last_seen is null if that is not known';
+    'Workers, registered or declared dead, of the roles that current_user may see; last_seen is null if not known';
 
 CREATE VIEW taskq.history WITH (security_barrier) AS
 SELECT t.task_id,
@@ -140,7 +140,7 @@ SELECT t.task_id,
   LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) t.role_id
  WHERE taskq.may_read(t.queue_id);
 COMMENT ON VIEW taskq.history IS
-    'Changes of state of tasks, in queues with option history, that current_user may read; in the order of transition_id for one task; to_state is null if a step was removed because the choice that had made it was undone';
+    'Changes of state of tasks that current_user may read, in queues with the option history; transition_id gives the order for one task; to_state is null if the step was removed because the choice that created it was undone';
 
 CREATE VIEW taskq.settings AS
 SELECT s.name,
@@ -153,7 +153,7 @@ SELECT s.name,
        END AS range
   FROM pg_catalog.pg_settings s
  WHERE pg_catalog.starts_with(s.name, 'taskq.')
-   -- known once the library is loaded, which this function ensures
+   -- the function loads the library, so that its settings are known
    AND taskq.state_name(@STATE_PENDING@::smallint) IS NOT NULL;
 COMMENT ON VIEW taskq.settings IS 'Settings of the extension';
 
@@ -170,4 +170,4 @@ SELECT d.namespace COLLATE "default" AS namespace,
   LEFT JOIN taskq.queue q ON q.name OPERATOR(pg_catalog.=) d.namespace
  WHERE taskq.may_read(coalesce(q.queue_id, 0));
 COMMENT ON VIEW taskq.documents IS
-    'Documents that current_user may read: those of a namespace that is a queue with the privilege on that queue, all others with the privilege on all queues';
+    'Documents that current_user may read: if the namespace is the name of a queue, the privilege on that queue is required, otherwise on all queues';

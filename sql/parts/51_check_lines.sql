@@ -1,5 +1,5 @@
 /*
- * 51_check_lines: do tasks of a key wait as their queue says?
+ * 51_check_lines: do the tasks of a key wait as their queue requires?
  *
  * keyed/key_queue.c describes the state of a key queue at rest.
  */

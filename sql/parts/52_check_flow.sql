@@ -140,7 +140,7 @@ SELECT 'failure of a step is not recorded', pg_catalog.concat('task ', s.task_id
   LEFT JOIN edge e ON e.workflow_id OPERATOR(pg_catalog.=) s.workflow_id AND e.child OPERATOR(pg_catalog.=) -2 AND e.parent OPERATOR(pg_catalog.=) s.step_id
  WHERE s.failed AND s.flow_state IN (@FLOW_LIVE@, @FLOW_ERROR@) AND e.parent IS NULL
 UNION ALL
-/* Instances, by their steps */
+/* Instances, compared with their steps */
 SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
   FROM flow w
   LEFT JOIN (SELECT s.workflow_id,
@@ -166,7 +166,7 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
     SELECT 'workflow is resolved or done, contrary to its steps'
      WHERE w.state IN (@FLOW_DONE@, @FLOW_RESOLVED@) AND (w.state OPERATOR(pg_catalog.=) @FLOW_RESOLVED@) OPERATOR(pg_catalog.<>) coalesce(t.resolved, false)) p
 UNION ALL
-/* and by their own rows */
+/* Instances, each by its own row */
 SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
   FROM taskq.workflow w
  CROSS JOIN LATERAL (
@@ -191,7 +191,7 @@ SELECT p.problem, pg_catalog.concat('workflow ', w.workflow_id)
     SELECT 'workflow has an unknown reason'
      WHERE w.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(w.reason) IS NULL) p
 UNION ALL
-/* What steps without a worker wait for */
+/* Signals, timers and instances for which steps without a worker wait */
 SELECT 'step waits for a workflow that is not live', pg_catalog.concat('task ', s.task_id)
   FROM step s
  WHERE s.state OPERATOR(pg_catalog.=) @STATE_SUSPENDED@ AND s.reason OPERATOR(pg_catalog.=) @REASON_NONE@ AND s.type OPERATOR(pg_catalog.=) 'workflow'

@@ -93,7 +93,7 @@ SELECT 'large part is not referred to', pg_catalog.concat('task ', l.task_id, ',
  WHERE b.large::integer OPERATOR(pg_catalog.&) (1 OPERATOR(pg_catalog.<<) l.part::integer)
        OPERATOR(pg_catalog.=) 0
 UNION ALL
-/* Of each task, live or finished, by its own row */
+/* Tasks, live and finished, each by its own row */
 SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
   FROM (SELECT t.task_id, t.created_at, t.run_at, t.token, t.version, t.attempt,
                t.state, t.max_attempts, t.submitted_by, t.run_as, t.claimed_by, t.reason,
@@ -218,7 +218,7 @@ SELECT p.problem, pg_catalog.concat('task ', a.task_id)
     SELECT 'finished task expires before its end'
      WHERE a.bucket OPERATOR(pg_catalog.=) 16 AND a.expires_at OPERATOR(pg_catalog.<) a.finished_at
     UNION ALL
-    /* a step is kept when its queue is dropped */
+    /* steps are kept when their queue is dropped */
     SELECT 'task has no queue'
      WHERE a.workflow_id IS NULL
      AND a.queue_id NOT IN (SELECT q.queue_id FROM taskq.queue q)
@@ -252,8 +252,9 @@ SELECT 'large part is of the wrong kind', pg_catalog.concat('task ', l.task_id, 
     OR (l.part IN (1, 6)) OPERATOR(pg_catalog.=) (l.doc IS NOT NULL)
 UNION ALL
 /*
- * Truncating a leaf leaves large parts to be swept: those of tasks from before
- * the current leaf was begun, or before the database was restored.
+ * When a leaf is truncated, the large parts of its tasks remain until a duty
+ * removes them.  Therefore this ignores the parts of tasks from before the
+ * current leaf was begun, or before the database was restored.
  */
 SELECT 'large part has no task', pg_catalog.concat('task ', l.task_id, ', part ', l.part)
   FROM taskq.large l
@@ -420,7 +421,7 @@ UNION ALL
 SELECT 'instance is not known', 'taskq.instance is empty'
  WHERE NOT EXISTS (SELECT FROM taskq.instance)
 UNION ALL
-/* Sequences show their current values, later than the rows. */
+/* Sequences show their current values, which may be later than the rows. */
 SELECT 'sequence is behind its table', s.name
   FROM (SELECT 'taskq.task_id_seq' AS name, q.last_value, q.is_called,
                (SELECT pg_catalog.max(y.task_id OPERATOR(pg_catalog.&) 8796093022207)
@@ -466,4 +467,4 @@ CREATE FUNCTION taskq_check() RETURNS TABLE (problem text, detail text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_check';
 COMMENT ON FUNCTION taskq_check() IS
-    'Every disagreement between tables, archive and the running tasks in shared memory; no rows if all is well; needs manage on ''*''';
+    'Every disagreement between tables, archive and the running tasks in shared memory; no rows if all agree; requires manage on ''*''';

@@ -1,5 +1,5 @@
 /*
- * 57_range: what is known about the dispatch index.
+ * 57_range: numbers on the dead ranges of the dispatch index.
  *
  * Reads only shared memory.  The owner of the extension and pg_monitor may
  * call it.
@@ -10,4 +10,4 @@ CREATE FUNCTION taskq.range_numbers(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_range_numbers';
 COMMENT ON FUNCTION taskq.range_numbers() IS
-    'What claims remember of the dispatch index, and how often that was recorded, refused, undone, checked and repaired, in all databases since the start; null without preloading';
+    'Numbers of dead ranges of the dispatch index in shared memory, and how often ranges were recorded, refused, lowered, evicted, checked and repaired, in all databases since the start; null without preloading';

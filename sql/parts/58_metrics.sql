@@ -39,4 +39,4 @@ SELECT g.name, q.queue, g.labels, 'gauge', g.value, NULL, NULL, NULL, NULL, NULL
        ('workers.waiting', '{}', coalesce(q.waiters, 0))
        ) g (name, labels, value);
 COMMENT ON VIEW taskq.metrics IS
-    'Counters, histograms and gauges of queues that current_user may read, and of the database for roles that may read all; units are seconds and tasks';
+    'Counters, histograms and gauges: of queues that current_user may read, and of the database if current_user may read all queues; units are seconds and tasks';

@@ -1,11 +1,11 @@
 /*
  * 80_dump: what pg_dump includes.
  *
- * All rows that users or the extension create at run time, and the identity of
- * the installation.  Not heartbeats and progress, which would not be dumped if
- * they were in memory either.  Also not the number of the current archive
- * leaf: a copy begins with leaf 0, and its background worker may have begun
- * before the rows are loaded.
+ * A dump includes all rows that users or the extension create at run time, and
+ * the identity of the installation.  It does not include heartbeats and
+ * progress, which are usually in memory only.  Nor does it include the number
+ * of the current archive leaf: a copy begins with leaf 0, and its background
+ * worker may have begun before the rows are loaded.
  */
 DO $$
 DECLARE

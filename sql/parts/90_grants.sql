@@ -1,7 +1,7 @@
 /*
  * 90_grants: initial privileges.
  *
- * PUBLIC may read the filtered views and execute the functions that these
+ * PUBLIC may read the filtered views and execute the functions that the views
  * call.  EXECUTE on all other functions is granted only by taskq_grant.
  */
 INSERT INTO taskq.function_right (function, rights) VALUES
