@@ -1,15 +1,15 @@
-# demo/lib.sh: what the demos share.
+# demo/lib.sh: functions of both demos.
 #
 # A demo starts a private server, lets four workers compute size, type and
 # SHA-256 of real files, kills one of them half way, and compares every result
-# with sha256sum and stat.  The script that reads this says how the files
-# become tasks.
+# with sha256sum and stat.  The script that sources this file makes tasks of
+# the files.
 #
 #   TASKQ_BIN   bin directory of a PostgreSQL installation that has taskq
 #   TASKQ_TMP   where temporary files go (default: /tmp)
 #   DIR         the folder (default: /usr/share/doc)
-#
-# Exit status: 0 all as it should be, 1 not, 130 interrupted.
+# Exit status: 0 all checks passed, 1 a check or the demo failed, 130
+# interrupted.
 
 set -u -o pipefail
 unset CDPATH
@@ -121,14 +121,14 @@ ask() {
 	die "this statement failed: $1"
 }
 
-# ask_file NAME STATEMENT: the sorted rows go to a file; for many of them
+# ask_file NAME STATEMENT: writes the sorted rows to a file, for many rows
 ask_file() {
 	ask "$2 \g $1.rows
 "
 	sort "$tmp/$1.rows" >"$tmp/$1"
 }
 
-# wait_until SECONDS WHAT STATEMENT: until the statement says t
+# wait_until SECONDS WHAT STATEMENT: waits until the statement returns t
 wait_until() {
 	local until=$((SECONDS + $1))
 
@@ -143,14 +143,14 @@ pause() {
 	sleep 0.1
 }
 
-# NUL-separated records to lines of hexadecimal digits, which are safe to
-# sort, to join and to give to COPY whatever the file names contain
+# Converts NUL-separated records to lines of hexadecimal digits, which are safe
+# to sort, to join and to give to COPY whatever the file names contain
 to_hex() {
 	od -An -v -tx1 -w1 |
 		awk '$1 == "00" { print s; s = ""; next } { s = s $1 }'
 }
 
-# hexadecimal digits back to something that can be printed on one line
+# Converts hexadecimal digits back to text that can be printed on one line
 show_hex() {
 	# shellcheck disable=SC2001  # no substitution of bash repeats what it found
 	printf '%b' "$(sed 's/../\\x&/g' <<<"$1")" | tr '\n' '?' | cat -v
@@ -183,7 +183,7 @@ prepare() {
 }
 
 find_files() {
-	# not the files of this run
+	# exclude the files of this run
 	find "$dir" -samefile "${outer:-$tmp}" ! -samefile "$dir" -prune -o \
 		-samefile "$tmp" -prune -o -type f -print0 2>"$tmp/find.log" |
 		head -z -n $((MAX_FILES + 1)) >"$tmp/list"
@@ -223,7 +223,7 @@ start_server() {
 	ask "SELECT taskq_create_queue('$QUEUE', '{\"max_attempts\": 5}')"
 }
 
-# A name that is not valid UTF-8 cannot be in JSON: it goes as base64.
+# A name that is not valid UTF-8 cannot be in JSON: it is sent as base64.
 make_tables() {
 	ask "CREATE SCHEMA demo;
 		CREATE TABLE demo.file (n int GENERATED ALWAYS AS IDENTITY,
@@ -285,7 +285,7 @@ start_workers() {
 # ------------------------------------------------------- kill and requeue
 
 # Kill a worker that holds tasks.  It is stopped first and checked, so that it
-# cannot finish its tasks; false if it held none after all.
+# cannot finish its tasks; false if it turns out to hold no tasks.
 kill_worker() {
 	ask "SELECT worker FROM taskq.tasks
 		WHERE queue = '$QUEUE' AND state = 'running'
@@ -317,7 +317,7 @@ kill_worker() {
 	say "    worker $victim killed while holding $(some ${#held[@]} task)"
 }
 
-# Two lines, each as soon as it is true.
+# Prints two lines, each as soon as it is true.
 watch_requeue() {
 	[[ $stage == requeued ]] ||
 		((${EPOCHREALTIME/./} - ${killed/./} < 30000000)) ||
@@ -364,7 +364,7 @@ progress() {
 		printf -v text '%*d/%d done %2d running %*d pending %2d requeued %5d/s' \
 			${#total} "$finished" "$total" "$running" \
 			${#total} "$pending" "$answer" "$rate"
-		# what does not fit on one line could not be overwritten
+		# only a text that fits on one line can be overwritten
 		width=$((columns - ${#text} - 9))
 		((width <= 20)) || width=20
 		if ((width > 4)); then
@@ -448,7 +448,7 @@ complain_about() {
 	((count <= 5)) || complain "$1: $((count - 5)) more"
 }
 
-# the output of the system's tools: lines of name, SHA-256, size
+# Writes the output of the system's tools: lines of name, SHA-256, size
 expected_results() {
 	xargs -0 sha256sum -z -- <"$tmp/list" 2>"$tmp/sha256sum.log" | to_hex |
 		awk '{ print substr($0, 133), substr($0, 1, 128) }' |
@@ -461,7 +461,7 @@ expected_results() {
 	sort "$tmp/list.hex" | comm -23 - "$tmp/readable" >"$tmp/unreadable"
 }
 
-# what the tasks say, in the same form
+# Writes the results of the tasks in the same form
 actual_results() {
 	local of="FROM taskq.tasks WHERE queue = '$QUEUE'"
 
@@ -473,8 +473,8 @@ actual_results() {
 	ask_file dead "SELECT demo.path_hex(payload) $of AND state = 'dead'"
 }
 
-# every file has one task, with the result that the system's tools tell; sets
-# verified and failed
+# Checks that every file has one task, with the same result as the system's
+# tools; sets verified and failed
 check_results() {
 	step "checking every result against sha256sum and stat"
 	expected_results
@@ -484,7 +484,7 @@ check_results() {
 	# one task for each file and no other
 	complain_about "no task, or more than one" \
 		< <(comm -3 "$tmp/list.sorted" "$tmp/tasks" | tr -d '\t' | sort -u)
-	# each readable file has just this result, each other one is dead
+	# each readable file has this result, and the task of each other file is dead
 	complain_about "another result" \
 		< <(comm -3 "$tmp/expected" "$tmp/actual" | tr -d '\t' |
 			cut -d ' ' -f 1 | sort -u)
@@ -496,7 +496,8 @@ check_results() {
 		complain "$verified results checked, $failed failed, of $total files"
 }
 
-# no task was finished twice, and others did the tasks of the killed worker
+# Checks that no task was finished twice, and that other workers did the tasks
+# of the killed worker
 check_tasks() {
 	local task finishers
 

@@ -1,6 +1,6 @@
--- Where the example workers write their results.  The key is what makes a
--- task's result unique; that it is written in the transaction which completes
--- the task is what makes it appear exactly once.
+-- The table for the results of the example workers.  The primary key makes a
+-- task's result unique.  A worker writes it in the transaction that completes
+-- the task, so it appears exactly once.
 CREATE TABLE done_work (
     task_id bigint PRIMARY KEY,
     n       bigint NOT NULL,

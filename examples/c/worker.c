@@ -11,7 +11,7 @@
 #include <libpq-fe.h>
 /* All statements have the same parameters, texts (type 25): $1 is the worker, ... */
 enum { WORKER, QUEUE, PROCESS, KEEP, TASK, TOKEN, N, MS, FAIL, SQUARE, ERROR, VALUES };
-static char process[24]; /* a number that tells us from another process of our name */
+static char process[24]; /* a random number, different from other processes */
 static const Oid   types[VALUES] = {[0 ... VALUES - 1] = 25};
 static const char *value[VALUES] = {[PROCESS] = process}; /* TASK ...: NULL when idle */
 static PGconn     *conn;
@@ -21,8 +21,8 @@ static volatile sig_atomic_t stop = 0; /* take no more tasks */
 
 static void request_stop(int signo) { stop = signo; }
 static bool error_is(const char *state) { return strcmp(code, state) == 0; }
-/* Execute a statement, again until its answer is known; false if that is an error.  An
- * unheard claim goes back when we register with empty hands, and no task ends twice. */
+/* Execute a statement, again until its answer is known; false if that is an error.  If
+ * a claim's answer was lost, registering again requeues the task.  No task ends twice. */
 static bool call(const char *statement)
 {
 	static bool known = false, dead = false; /* are we registered, declared dead? */
@@ -49,10 +49,10 @@ static bool call(const char *statement)
 		}
 		snprintf(code, sizeof(code), "%s", PQresultErrorField(answer, PG_DIAG_SQLSTATE));
 		if (error_is("40001") || error_is("40P01"))
-			continue; /* a conflict: the same once more */
+			continue; /* a conflict: repeat it */
 		if (error_is("TQ007") && dead)
 			exit(1); /* another process has our name */
-		known = !(dead = error_is("TQ007")); /* we were silent: our task was given back */
+		known = !(dead = error_is("TQ007")); /* our task was requeued */
 		if (known || value[TASK])
 			return false;
 	}
@@ -86,7 +86,7 @@ static void do_task(void)
 				 " FROM taskq_complete($5::bigint, $6::bigint, jsonb_build_object("
 				 "'square', $10::numeric)) RETURNING 1") || error_is("TQ001"))
 			return; /* TQ001: no longer ours */
-		value[ERROR] = code; /* class 22: what is no number will never be one */
+		value[ERROR] = code; /* class 22: the input is bad */
 	}
 	call("SELECT taskq_fail($5::bigint, $6::bigint, $11, $11 NOT LIKE '22%')");
 }

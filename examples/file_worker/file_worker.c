@@ -8,17 +8,17 @@
  * - Each call is a statement of its own and commits immediately; no transaction
  *	 is open while a file is being read.
  * - TQ001 says that the task is no longer ours: its work is dropped.
- * - Heartbeats go out on a timer, in the middle of a long task too.  TQ007 says
- *	 that they came too late: register again, drop everything in hand.  If that
- *	 raises TQ007 as well, another process has our name: end.
+ * - Heartbeats are sent on a timer, also in the middle of a long task.  TQ007
+ *	 means that they came too late: drop all tasks in hand and register again.
+ *	 If that raises TQ007 as well, another process has our name: end.
  * - After a lost connection it is unknown whether the last statement took
- *	 effect.  A finishing call is simply repeated: it cannot count twice.  A
- *	 claim may have given us tasks that we never heard of, so with empty hands
- *	 we register as a new process, which sends them back; with tasks in hand
- *	 we continue, since a registration does not depend on the connection.
- * - SIGTERM: finish the task at hand and deregister, which sends the others
- *	 back immediately.  Any other error ends the program; its tasks go back when
- *	 the server misses it, and the attempt counts.
+ *	 effect.  A call that finishes a task is repeated: it cannot count twice.  A
+ *	 claim may have returned tasks that never reached us.  So if we hold no
+ *	 tasks, we register as a new process, which requeues them.  If we hold
+ *	 tasks, we continue, since a registration does not depend on the connection.
+ * - SIGTERM: finish the current task and deregister, which requeues the others
+ *	 immediately.  Any other error ends the program; its tasks are requeued when
+ *	 the server misses its heartbeats, and the attempt counts.
  *
  * Copyright (c) 2026, the taskq developers
  *-------------------------------------------------------------------------
@@ -41,20 +41,20 @@
 
 #define IDLE_MIN_MS 100
 #define IDLE_MAX_MS 1000
-#define DROPPED (-1) /* no errno: cancelled, or taken from us */
+#define DROPPED (-1) /* not an errno: cancelled, or no longer ours */
 
 typedef struct Worker
 {
 	const char *name;
 	const char *queue;
-	char        process[24]; /* tells us from others of that name */
-	int         pause_ms; /* rest before each task */
+	char        process[24]; /* distinguishes us from others of that name */
+	int         pause_ms;    /* rest before each task */
 	PGconn     *conn;
 	magic_t     magic;
 	EVP_MD_CTX *md;
 	long long   next_beat; /* when the next heartbeat is due */
 	bool        holding;   /* are there claimed tasks in hand? */
-	bool        lost;      /* were they taken from us? */
+	bool        lost;      /* are their claims no longer valid? */
 	bool        drain;     /* did the server ask us to leave? */
 } Worker;
 
@@ -100,12 +100,13 @@ connection_failed(const Worker *w, const PGresult *res)
 
 /*
  * Register the name: for a new process, or for the same one, which was declared
- * dead.  That is refused when another process has the name now.
+ * dead.  Fails if another process has registered the name since then.
  */
 static bool
 register_worker(Worker *w, bool keep)
 {
-	const char *args[] = {w->name, w->queue, keep ? "true" : "false", w->process};
+	const char *args[] = {w->name, w->queue, keep ? "true" : "false",
+						  w->process};
 	PGresult   *res;
 	bool        ok;
 
@@ -122,7 +123,7 @@ register_worker(Worker *w, bool keep)
 	return ok;
 }
 
-/* Connect and register again, unless we are told to stop. */
+/* Connect and register again, unless we have been asked to stop. */
 static bool
 restore_connection(Worker *w)
 {
@@ -140,8 +141,8 @@ restore_connection(Worker *w)
 }
 
 /*
- * Run one statement, again if the connection was lost on the way.  NULL: what
- * we hold is no longer ours, or we are to stop and have no connection.
+ * Run one statement, and repeat it if the connection was lost.  Returns NULL
+ * if our tasks are no longer ours, or if we must stop and have no connection.
  */
 static PGresult *
 call(Worker *w, const char *sql, int nargs, const char *const *args)
@@ -176,8 +177,9 @@ call(Worker *w, const char *sql, int nargs, const char *const *args)
 }
 
 /*
- * Send a heartbeat if one is due; the server says when it wants the next.
- * False: drop the task at hand (its id, or NULL), it is cancelled or lost.
+ * Send a heartbeat if one is due; the server returns when the next is due.
+ * Returns false if the task at hand (its id, or NULL) must be dropped, since
+ * it is cancelled or no longer ours.
  */
 static bool
 beat_if_due(Worker *w, const char *task_id)
@@ -261,7 +263,7 @@ examine(Worker *w, int fd, const char *task_id, FileFacts *facts)
 
 /*
  * The file name as a new string, or NULL.  The claiming statement could decode
- * it, but one bad payload must fail its task, not every claim that meets it.
+ * it, but a bad payload must fail only its task, not the claim.
  */
 static char *
 decode_base64(const char *text)
@@ -315,7 +317,7 @@ do_task(Worker *w, const char *id, const char *token, const char *path)
 	if (error == DROPPED)
 		fail_task(w, id, token, "cancelled", false);
 	else if (error != 0)
-		/* what may pass deserves another attempt, the rest does not */
+		/* retry only errors that may be temporary */
 		fail_task(w, id, token, strerror(error),
 				  error == EIO || error == EMFILE || error == ENFILE ||
 					  error == ENOMEM);
@@ -328,7 +330,7 @@ do_task(Worker *w, const char *id, const char *token, const char *path)
 					5, args);
 }
 
-/* Claim some tasks and do them.  Returns how many there were. */
+/* Claim some tasks and do them.  Returns their number. */
 static int
 claim_and_work(Worker *w)
 {
@@ -352,7 +354,7 @@ claim_and_work(Worker *w)
 
 		rest(w, w->pause_ms);
 		if (stop_requested || w->lost)
-			break; /* the others go back, or have gone */
+			break; /* the other tasks return to the queue, or have already */
 		path = PQgetisnull(res, i, 2) ? decode_base64(PQgetvalue(res, i, 3))
 									  : strdup(PQgetvalue(res, i, 2));
 		if (path != NULL && path[0] != '\0')
@@ -401,8 +403,8 @@ main(int argc, char **argv)
 	register_worker(&w, false);
 
 	/*
-	 * An idle worker polls again after 100 ms, then less and less often.  A claim
-	 * with wait would need a second connection for the heartbeats.
+	 * An idle worker polls again after 100 ms, then at increasing intervals.
+	 * A claim with wait would need a second connection for the heartbeats.
 	 */
 	while (!stop_requested && !w.drain)
 	{

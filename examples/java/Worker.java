@@ -26,8 +26,8 @@ public class Worker {
         }
     }
 
-    /** The same until its outcome is known: unheard claims go back when we register with
-     *  empty hands, and no task ends twice.  Null: we have lost the task. */
+    /** Repeat it until its outcome is known: if a claim's answer was lost, registering again
+     *  requeues its task, and no task ends twice.  Null: the task is no longer ours. */
     static Object[] call(String sql, Object... values) throws Exception {
         for (boolean last = leaving;; last = leaving) {
             boolean connected = conn != null;
@@ -41,7 +41,7 @@ public class Worker {
                 return execute(sql, values);
             } catch (SQLException e) {
                 String state = String.valueOf(e.getSQLState());
-                if (state.matches("40001|40P01")) continue; // others were in the way
+                if (state.matches("40001|40P01")) continue; // a conflict: repeat it
                 System.err.println(worker + ": " + e);
                 if (state.equals("TQ001")) return null;
                 if (dead && state.equals("TQ007")) throw e; // another has our name
@@ -56,7 +56,7 @@ public class Worker {
         }
     }
 
-    /** We live.  Returns how many milliseconds we may be silent. */
+    /** Send a heartbeat.  Returns the milliseconds until the next one is due. */
     static int heartbeat(long id) throws Exception {
         Object[] beat = call("SELECT ? = ANY (cancel), drain, (1000 * extract(epoch FROM"
             + " next_in))::int FROM taskq_heartbeat(?, ?)", id, worker, incarnation);

@@ -29,7 +29,7 @@ def lead(conn):
         if error.sqlstate != "TQ010":
             raise
         return None
-    if row is None:         # the first one of all
+    if row is None:         # the document does not exist yet
         conn.execute("SELECT FROM taskq_change(%s, doc_adds => %s)",
                      (name, Jsonb([{"namespace": "election", "key": "leader", "skip_existing": True}])))
     return row
@@ -58,7 +58,7 @@ with psycopg.connect("", autocommit=True, application_name=name) as conn:
             except psycopg.Error as error:
                 if error.sqlstate != "TQ010":
                     raise
-                break       # another one leads
+                break       # another process leads
             time.sleep(LEASE / 20)
     conn.execute("SELECT FROM taskq_claim_docs(%s, 'election', 'leader', '0') WHERE EXISTS"
                  " (SELECT FROM taskq.documents WHERE key = 'leader' AND worker = %s)", (name, name))

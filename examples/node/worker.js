@@ -39,7 +39,7 @@ async function heartbeats() {
       if (task && beat.cancel.includes(task.id)) task.dropped.abort();
       if (beat.drain) leaving.abort(); // an operator drains us
     } catch (e) {
-      // our task was given back: we were silent, or another process has our name
+      // our task was requeued: no heartbeat in time, or another process has our name
       if (e.code === 'TQ007') (c ? task?.dropped : leaving)?.abort();
       c?.end().catch(() => {}); // connect and register again
       [c, pause] = [null, 200];
@@ -59,10 +59,10 @@ async function transaction(work) {
     } catch (e) {
       if (!lost(e)) {
         await main?.query('ROLLBACK').catch(() => {});
-        if (e.code === '40001' || e.code === '40P01') continue; // just once more
+        if (e.code === '40001' || e.code === '40P01') continue; // repeat it
         throw e;
       }
-      // Repeat it: an unheard claim goes back when we register with empty hands
+      // Repeat it.  If a claim's answer was lost, registering again requeues its task
       console.error(`${name}: connection lost: ${e.message}`);
       if (!main && last && !task) process.exit(1);
       main?.end().catch(() => {});
@@ -72,7 +72,7 @@ async function transaction(work) {
   }
 }
 
-// The work itself, here mostly waiting.  Yours gives the signal on, or looks at it.
+// The work itself, here mostly waiting.  Yours passes the signal on, or checks it.
 async function compute(payload, signal) {
   if (payload.fail) throw new Error('told to fail');
   await sleep(payload.ms ?? 0, null, { signal });
@@ -82,7 +82,7 @@ async function compute(payload, signal) {
 async function doTask({ id, token, payload, dropped }) {
   try {
     const square = await compute(payload, dropped.signal);
-    await transaction(async (c) => { // complete first: who lost it writes nothing
+    await transaction(async (c) => { // first: if the task is lost, write nothing
       await c.query('SELECT taskq_complete($1, $2, $3)', [id, token, { square }]);
       await c.query('INSERT INTO done_work VALUES ($1, $2, $3, $4)',
         [id, payload.n, square, name]);
@@ -102,7 +102,7 @@ async function run() {
     try {
       const { rows: [row] } = await transaction((c) => c.query('SELECT task_id AS id,'
         + ' token, payload FROM taskq_claim($3, $1, incarnation => $2)', [...us, queue]));
-      idle = row ? 50 : Math.min(2 * idle, 1000); // it looks ever less often
+      idle = row ? 50 : Math.min(2 * idle, 1000); // it polls at increasing intervals
       task = row && { ...row, dropped: new AbortController() };
       if (row) await doTask(task);
       else await nap(idle, leaving);

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 queue, name = sys.argv[1:]
-process = secrets.randbits(53)  # tells us from another process of that name
+process = secrets.randbits(53)  # distinguishes us from another process of our name
 stop = threading.Event()        # take no more tasks
 finished = threading.Event()    # no more heartbeats either
 dropped = threading.Event()     # the task in hand is cancelled, or lost
@@ -19,7 +19,7 @@ conn = None                     # the main thread's connection
 
 
 def connect(keep):
-    """keep: we continue with our tasks.  Otherwise our tasks go back immediately."""
+    """keep: we continue with our tasks.  Otherwise our tasks are requeued immediately."""
     # behind a pooler in transaction mode also: prepare_threshold=None
     c = psycopg.connect("", autocommit=True, application_name=name)
     c.execute("SELECT taskq_register(%s, ARRAY[%s], keep => %s, incarnation => %s)",
@@ -28,7 +28,7 @@ def connect(keep):
 
 
 def heartbeats():
-    """In a thread, with its own connection: we live, however long a task takes."""
+    """Send heartbeats, in a thread with its own connection, however long a task takes."""
     beats, pause = None, 0
     while not finished.wait(pause):
         try:
@@ -41,8 +41,8 @@ def heartbeats():
             if drain:           # no more tasks for us
                 stop.set()
         except psycopg.Error as error:
-            if error.sqlstate == "TQ007":   # our task was given back: we were silent
-                (dropped if beats else stop).set()  # for long, or another has our name
+            if error.sqlstate == "TQ007":   # our task was requeued: no heartbeat in
+                (dropped if beats else stop).set()  # time, or another has our name
             beats, pause = None, 0.2        # connect and register again
 
 
@@ -56,14 +56,14 @@ def transaction(work):
                 return work(conn)
         except psycopg.OperationalError as error:
             if error.sqlstate in ("40001", "40P01"):
-                continue        # others were in the way: the same once more
+                continue        # a conflict with others: repeat it
             if not (error.sqlstate or "08000").startswith(("08", "57P")):
                 raise
-            # It may have been committed.  Repeat it: a claim that we never heard of
-            # goes back when we register with empty hands, and no task ends twice.
+            # It may have been committed.  Repeat it: if a claim's answer was lost,
+            # registering again requeues its task, and no task ends twice.
             print(f"{name}: connection lost: {error}", file=sys.stderr)
             if conn is None and last and task_id is None:
-                sys.exit(1)     # there is no server to deregister from
+                sys.exit(1)     # no server, so we cannot deregister
             conn = None
             time.sleep(0.2)
 
@@ -81,14 +81,14 @@ def do_task(token, payload):
     try:
         square = compute(payload)
 
-        def complete(c):        # first: a worker that lost it writes nothing
+        def complete(c):        # first: if the task is lost, write nothing
             c.execute("SELECT taskq_complete(%s, %s, %s)",
                       (task_id, token, Jsonb({"square": square})))
             c.execute("INSERT INTO done_work VALUES (%s, %s, %s, %s)",
                       (task_id, payload["n"], square, name))
         transaction(complete)
     except Exception as error:
-        retryable = not isinstance(error, KeyError)     # "n" will not appear
+        retryable = not isinstance(error, KeyError)     # no "n": never retry
         transaction(lambda c: c.execute("SELECT taskq_fail(%s, %s, %s, retryable => %s)",
                                         (task_id, token, repr(error), retryable)))
 
@@ -107,7 +107,7 @@ while not stop.is_set():
             dropped.clear()
             task_id, idle = row[0], 0.1
             do_task(*row[1:])
-        else:                   # an idle worker polls ever less often
+        else:                   # an idle worker polls at increasing intervals
             idle = min(2 * idle, 1) if not stop.wait(idle) else idle
     except psycopg.Error as error:
         # TQ001: it is no longer ours; TQ007: the heartbeats register us again

@@ -13,7 +13,7 @@ register="SELECT taskq_register(:'worker', ARRAY[:'queue'], keep => :'task' <> '
 incarnation=$(od -An -N6 -tu8 /dev/urandom | tr -d ' ')
 
 # sql TEXT [-v NAME=VALUE ...]: run it, in one transaction if there are BEGIN and
-# COMMIT; the values stand in the text as :'NAME', which quotes them.  The answer
+# COMMIT; the text has the values as :'NAME', which quotes them.  The answer
 # is in $answer, columns between blanks.  False: the error's SQLSTATE is in $code.
 sql() {
 	text=$1
@@ -30,8 +30,8 @@ sql() {
 	return 1
 }
 
-# again TEXT ...: sql, until the answer is known.  After a lost connection it may
-# have taken effect: an unheard claim goes back when we register with empty hands.
+# again TEXT ...: repeat sql until the answer is known.  If a claim's answer was lost
+# with the connection, registering again without a task requeues the claimed task.
 again() {
 	until sql "$@"; do
 		case $code in
@@ -48,7 +48,7 @@ again() {
 	done
 }
 
-# In the background: heartbeats, however long a task takes, until our shell is gone.
+# In the background: heartbeats, however long a task takes, until our shell ends.
 heartbeats() {
 	pause=0.1 error=beat_error task='whatever it is'
 	while sleep "$pause" && kill -0 $$ 2>/dev/null; do
@@ -64,7 +64,7 @@ heartbeats() {
 			done
 		else
 			pause=0.2
-			# we were silent for too long, but have not ended since
+			# no heartbeat for too long, but we have not ended since
 			[ "$code" != TQ007 ] || ! kill -0 $$ 2>/dev/null || sql "$register" ||
 				[ "$code" != TQ007 ] || kill -TERM $$	# another has our name
 		fi

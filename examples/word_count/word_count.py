@@ -16,7 +16,7 @@ from collections import Counter
 import psycopg
 from psycopg.types.json import Jsonb
 
-PARTS = 4           # into so many documents the words are sorted
+PARTS = 4           # number of documents for the words
 LEASE = "2 s"
 
 
@@ -35,7 +35,7 @@ def change(conn, worker, **lists):
 
 
 def begin(conn, files):
-    """All of it, or nothing: it can start again if the outcome is unknown."""
+    """All or nothing, so it can be repeated if the outcome is unknown."""
     for queue in ("map", "reduce"):
         conn.execute("SELECT taskq_create_queue(%s, '{\"retention\": \"none\"}') WHERE NOT EXISTS"
                      " (SELECT FROM taskq.queues WHERE queue = %s)", (queue, queue))
@@ -87,7 +87,7 @@ def work(conn, worker):
                 return
             continue
         task = dict(zip(("task_id", "version", "queue", "payload"), found))
-        # another version: the document has grown since, and we read it again;
+        # another version: the document has changed, and we read it again;
         # or our lease has expired, and another worker has the task
         while not steps[task["queue"]](conn, worker, task):
             if not conn.execute("SELECT FROM taskq.tasks WHERE task_id = %s AND version = %s",

@@ -6,11 +6,11 @@
 --     psql -c "SELECT taskq_start_workflow('linear', '{\"text\": \"to be or not to be\"}')"
 --     psql -c "CALL example.work('examples')"
 --
--- A handler is a function of what was claimed: its payload, config, input and
+-- A handler is a function of the claimed step: its payload, config, input and
 -- dependency_results.  It returns the step's result.
 CREATE SCHEMA example;
 
--- Works until nothing was there for a second.  A task is claimed in a
+-- Works until no task has come for a second.  A task is claimed in a
 -- transaction of its own; what its handler writes is committed together with its
 -- result, or not at all.
 CREATE PROCEDURE example.work(queue text) LANGUAGE plpgsql AS $$

@@ -57,7 +57,7 @@ HANDLERS = {f.__name__: f for f in (check_order, reserve, authorize_order, pack,
 
 def do_step(conn, step):
     try:
-        with conn.transaction():            # what the handler writes, and the step's end
+        with conn.transaction():            # the handler's writes, and the step's end
             result = HANDLERS[step.handler](conn, step)
             conn.execute("SELECT taskq_complete(%s, %s, %s)", (step.task_id, step.token, Jsonb(result)))
     except psycopg.Error as error:
