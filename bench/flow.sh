@@ -4,7 +4,7 @@
 # The system "flow" is taskq with workflows: its databases have the queue bench
 # with default retention and history, and these templates
 #
-#   linear, diamond, mixed  those of examples/workflows: 4, 4 and 7 steps
+#   linear, diamond, mixed  from examples/workflows: 4, 4 and 7 steps
 #   three                   three steps, one after the other
 #   wide                    one step, FLOW_WIDE side by side, one behind them
 #   batch                   the same with a batch of FLOW_WIDE members

@@ -35,7 +35,7 @@ is() {
 	[[ " ${!words:-} " == *" $2 "* ]]
 }
 
-# chosen SYSTEM...: prints those that SYSTEMS names
+# chosen SYSTEM...: prints the systems that SYSTEMS names
 chosen() {
 	local system
 	for system in "$@"; do

@@ -8,6 +8,7 @@
 #   TASKQ_BIN   bin directory of a PostgreSQL installation that has taskq
 #   TASKQ_TMP   where temporary files go (default: /tmp)
 #   DIR         the folder (default: /usr/share/doc)
+#
 # Exit status: 0 all checks passed, 1 a check or the demo failed, 130
 # interrupted.
 

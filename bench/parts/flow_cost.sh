@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # flow_cost: WAL, statements and rows of a start and of a step, by one client
 
-# By exactly FLOW_COST transactions from the same state, without full-page
-# images.  pg_stat_statements counts statements; the server loads it
-# in this part only.
+# Exactly FLOW_COST transactions run from the same state, without full-page
+# images.  pg_stat_statements counts statements; the server loads it in this
+# part only.
 part_flow_cost() {
 	[ -n "$(chosen taskq)" ] || return 0
 	restart_server shared_preload_libraries=taskq,pg_stat_statements \

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # held: submitting, claiming and completing while a transaction holds a snapshot
 
-# Kinds: fifo; lifo; retries, where every tenth task fails once and comes back
-# after a second; peers, that is fifo for raw, when it was not measured for as
-# long as taskq.
+# Kinds: fifo; lifo; retries, where every tenth task fails once and is due
+# again after a second; peers, which is fifo for raw if it was not measured for
+# as long as taskq.
 part_held() {
 	local held_kind
 	for held_kind in $HELD_KINDS; do
@@ -37,7 +37,7 @@ held_retries() {
 	held_aims 'with 10 % retries'
 }
 
-# Those that can submit, claim and complete by what they offer one by one
+# Prints the systems that can submit, claim and complete one task at a time
 held_peers() {
 	local system
 	for system in $(chosen graphile pgboss); do
@@ -82,7 +82,7 @@ hold_snapshot() {
 		WHERE application_name = 'holder' AND backend_xmin IS NOT NULL"
 }
 
-# psql's end would leave its session asleep
+# when psql ends, its session would still sleep
 release_snapshot() {
 	sql postgres -o /dev/null -c "SELECT pg_terminate_backend(pid, 60000)
 		FROM pg_stat_activity WHERE application_name = 'holder'"

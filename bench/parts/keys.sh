@@ -40,7 +40,7 @@ keys_queue() {
 	sql b_taskq -o /dev/null -c "SELECT taskq_alter_queue('bench', '$1')"
 }
 
-# keys_fill KEYS TASKS: each key's first tasks before all second ones
+# keys_fill KEYS TASKS: the first tasks of all keys before the second tasks
 keys_fill() {
 	sql b_taskq -o /dev/null -c "SELECT count(*) FROM generate_series(1, $2) n,
 		taskq_submit_tasks((SELECT jsonb_agg(jsonb_build_object('queue', 'bench', 'key', 'key ' || k, 'payload', '$PAYLOAD'::jsonb))

@@ -10,7 +10,7 @@ part_running() {
 		"$name, behind $RUNNING|taskq|tasks/s" '>=' 0.95 "$name|taskq|tasks/s"
 }
 
-# running_round SCENARIO SYSTEM ROUND: without and with them
+# running_round SCENARIO SYSTEM ROUND: without and with running tasks
 running_round() {
 	loaded_round "$1" work "$RUNNING_CLIENTS" "$LOADED" "$2" "$3"
 	fresh "$2" $((LOADED + RUNNING))

@@ -10,7 +10,7 @@ part_waiting() {
 	note "Workers take a task, work on it for $WORK_MS ms and complete it; each submit of raw sends a NOTIFY to its workers. Workers and submitters share the processors."
 }
 
-# waiting_round SCENARIO SYSTEM ROUND: without and with them
+# waiting_round SCENARIO SYSTEM ROUND: without and with waiting workers
 waiting_round() {
 	local kind=claim what=submit
 	[ "$2" = taskq ] || kind=listen what=notify

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# PgQ: events go to consumers in batches between two ticks; there are no claims
-# of single ones, and one consumer takes a batch at a time.  Its daemon, pgqd,
-# runs while events are inserted.
+# PgQ: events go to consumers in batches between two ticks; single events cannot
+# be claimed, and one consumer takes a batch at a time.  Its daemon, pgqd, runs
+# while events are inserted.
 
 pgq_is='template single peer'
 

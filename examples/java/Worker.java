@@ -26,8 +26,8 @@ public class Worker {
         }
     }
 
-    /** Repeat it until its outcome is known: if a claim's answer was lost, registering again
-     *  requeues its task, and no task ends twice.  Null: the task is no longer ours. */
+    /** Repeat it until its outcome is known: if a claim's answer was lost, registering
+     *  again requeues its task.  No task ends twice.  Null: we have lost the task. */
     static Object[] call(String sql, Object... values) throws Exception {
         for (boolean last = leaving;; last = leaving) {
             boolean connected = conn != null;

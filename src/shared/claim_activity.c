@@ -3,9 +3,9 @@
  *		A mark for the background worker that claims are made.
  *
  * The audit of structures that serve claims runs only while there are claims.
- * So a claim sets a mark, and wakes the worker if it is the first one since
- * the worker cleared the mark.  Databases may share a mark by chance, which is
- * harmless; a wipe loses nothing.
+ * Therefore a claim sets a mark, and wakes the worker if it is the first claim
+ * since the worker cleared the mark.  Databases may share a mark by chance,
+ * which is harmless, and so is a wipe.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -4,8 +4,8 @@
  *
  * A claim that has scanned the dispatch index has already seen the next
  * entries, which the following claims would have to find again.  It leaves
- * some of them here, in their order; a claim removes the first one and tries
- * it, and reads the index only if there are none.  So concurrent claims try
+ * some of them here, in their order; a claim removes the first entry and tries
+ * it, and reads the index only if the ring is empty.  So concurrent claims try
  * different rows.  A candidate is a hint: the claim checks the row before it
  * uses it.
  *

@@ -12,14 +12,15 @@
  * - The scan may skip what tq_dead_range_read returns, and the range it
  *   records may include what it skipped: [its first position, the last entry
  *   passed]. The range ends before the first entry that is claimable and was
- *   not taken, for whatever reason, and before the first that is not due.
+ *   not taken, for whatever reason, and before the first entry that is not
+ *   due.
  *   Entries that are gone, running, uncommitted or locked are passed: the
  *   transaction responsible for that publishes the position when the task
  *   becomes claimable.  Positions come from entries, never from a clock.
  * - A scan that reached the end of the index records two ranges: up to the
- *   last entry, and from there to TQ_DEAD_RANGE_END.  The second one says that
- *   there is nothing more; the next task removes it, and the first one
- *   remains.
+ *   last entry, and from there to TQ_DEAD_RANGE_END.  The second range says
+ *   that no tasks follow; the next task removes this range, and the first
+ *   range remains.
  * - A priority is in the list once tq_dead_range_lower has published its task;
  *   a transaction's own unpublished tasks are in no list and may be inside a
  *   dead range.

@@ -17,8 +17,8 @@
  * - What a search finds depends on tasks ended by its own transaction, which
  *   may roll back.  So it is stored after the commit is visible
  *   (tq_key_floor_put), when the key's lock has already been released.  It is
- *   accepted only if nothing has been lowered for the key, or another one in
- *   the same bucket, since the moment at which the search began.
+ *   accepted only if nothing has been lowered for the key, or for another key
+ *   in the same bucket, since the moment at which the search began.
  *
  * The hash has a random seed, so that two keys with the same hash cannot be
  * chosen on purpose.  Buckets have a spinlock, held for a few instructions;

@@ -2,10 +2,10 @@
  * metric.c
  *		Counters and histograms of each queue, in shared memory.
  *
- * One entry for each queue of each database of which something has been
- * counted, and one for each database (queue 0).  There are at most
- * taskq.max_metrics entries; changes that find no room are not counted, but
- * their number is.
+ * There is one entry for each queue for which something has been counted, and
+ * one for each database (queue 0).  There are at most taskq.max_metrics
+ * entries; changes that find no room are not added, but their number is
+ * counted.
  *
  * A committing transaction adds what it has noted (xact/metric_note.c).  So
  * the numbers are exact whenever they are read, and reading takes one copy for

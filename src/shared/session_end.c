@@ -8,8 +8,8 @@
  * ordinary changes of a row, and this file does not know workers.
  *
  * A session gets its number when it first binds a worker.  The lowest bits
- * contain the number of its PGPROC, the bits above them an increasing count:
- * of two sessions that have used the same PGPROC the later one has the greater
+ * contain the number of its PGPROC, the bits above them an increasing count.
+ * If two sessions have used the same PGPROC, the later session has the greater
  * number.  Each PGPROC has an entry with the number of the last session there
  * that bound a worker; when that session ends it marks the entry and wakes its
  * database's background worker.  For a session s the entry can have:

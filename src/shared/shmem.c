@@ -4,7 +4,7 @@
  *
  * Each part has its own functions, and guards itself.  Its contents are hints:
  * losing them at any moment costs speed or a heartbeat, never a task.
- * tq_shmem_wipe does just that, for tests.
+ * tq_shmem_wipe clears all parts, for tests.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -9,11 +9,10 @@
  * one more than the last one of its cell, and of its row.  Tokens are never
  * returned, so the end of a transaction has no effect.
  *
- * What is lost by a restart or a wipe is replaced by continuing above all
- * tokens drawn before (engine/id.c), which must be done once for each number
- * returned by tq_token_floor_start().  A wipe changes that number before it
- * empties a cell: a token is valid if the number is still the same after it
- * was drawn.
+ * After a restart or a wipe, tokens must continue above all tokens drawn
+ * before (engine/id.c).  This is done once for each number returned by
+ * tq_token_floor_start().  A wipe changes that number before it empties a
+ * cell: a token is valid if the number is still the same after it was drawn.
  *
  * Successive tasks are in different cache lines, since they are claimed at the
  * same time.  All variables are atomic: nothing waits, nothing fails.

@@ -14,34 +14,35 @@
  * And no wake is trusted: it is a reason to check again, and every sleep has
  * an end.
  *
- * A wake is for one waiter, so it must not get lost with it.  A waiter keeps
- * its wakes until it has checked.  Then:
+ * A wake is for one waiter, and must not be lost if the waiter ends.  A waiter
+ * keeps its wakes until it has checked.  Then:
  *
  * - It found nothing: the task is gone, and the wake is dropped.  (But a
- *   waiter that could not name all of its lanes may have been the wrong one:
- *   it passes the wake on to those that have waited less long.)
+ *   waiter that could not name all of its lanes may have been woken for
+ *   another lane: it passes the wake on to waiters that have waited less
+ *   long.)
  * - It claimed a task of the same lane: the wake has served its purpose.  The
  *   session woken for that very task finds another one.
  * - It claimed something else, or ends without having checked: the wake is
  *   passed on to another waiter.
- * - There is a task, but a limit of the queue prevents its claim: the waiter
- *   keeps the wake, and publishes that a limit blocks it.  Then it is woken
+ * - A limit of the queue prevents the claim of the task: the waiter keeps
+ *   the wake, and publishes that a limit blocks it.  Then it is woken
  *   when there is room (which is a separate kind of wake), and no longer for
  *   tasks of that queue: other waiters are woken for these, until each task
  *   that is blocked by the limit has a waiter.
  * - The worker may not claim more: the wake is passed on, and the waiter is
  *   woken when one of the worker's tasks has ended.
  * - What it waits for has changed in the meantime (a right was revoked, a
- *   queue or a tag of its worker removed), and no longer includes what woke
- *   it: the wake is passed on.
+ *   queue or a tag of its worker removed), and no longer includes the event
+ *   that woke it: the wake is passed on.
  *
  * The slots that can be woken are counted by queue (hashed), so a commit
  * without waiters reads two numbers.  A waiter that is found by its ticket,
  * which orders waiters by the time they began, is checked under its spinlock.
  * The waiters reached by a wake are chosen in wake.c.
  *
- * Locks: a spinlock in each slot, held for a check of it; never two.  What is
- * woken is a process's own latch, which exists as long as shared memory does.
+ * Locks: a spinlock in each slot, held for a check of it; never two.  A wake
+ * sets the latch of a process, which exists as long as shared memory does.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -3,10 +3,10 @@
  *		The slots of waiters, shared by waiter.c and wake.c.
  *
  * The rules and the locks are at the head of waiter.c.  A slot that can be
- * woken ("armed") is counted in the bucket of the one queue or task that it
- * waits for, or among the broad ones if there are several, so a commit in a
- * queue without waiters reads two numbers.  These counts change while the
- * slot's spinlock is held.
+ * woken ("armed") is counted in the bucket of the queue or task for which it
+ * waits, or among the broad slots if there are several, so a commit in a queue
+ * without waiters reads two numbers.  These counts change while the slot's
+ * spinlock is held.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -2,11 +2,11 @@
  * wake.c
  *		Choice of the waiting sessions that a wake reaches.
  *
- * A session that has made something claimable, or has changed what waiters
- * depend on, reports the change here.  A task, or room for one, wakes as many
- * waiters as there are tasks, the longest waiting first; other changes wake
- * all waiters that they may concern.  The rules and the locks are at the head
- * of waiter.c.
+ * A session that has made a task claimable, or has changed something on which
+ * waiters depend, reports the change here.  A task, or room for one, wakes as
+ * many waiters as there are tasks, the longest waiting first; other changes
+ * wake all waiters that they may concern.  The rules and the locks are at the
+ * head of waiter.c.
  *
  * Except for tq_wake_one, which passes a wake on, these functions are called
  * at the ends of transactions: nothing here fails, waits or allocates.

@@ -164,7 +164,7 @@ draw_key(Start *start)
 	start->conflict = percent(70) ? "return" : "error";
 }
 
-/* Start, and tell the log. */
+/* Start an instance, and write that to the log. */
 static Outcome
 carry_out(Start *start)
 {

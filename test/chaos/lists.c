@@ -245,7 +245,7 @@ completes(const List *list, int i)
 	return strncmp(list->what[i], "complete", 8) == 0;
 }
 
-/* As an argument: NULL where none of the tasks is a step */
+/* An array as argument: NULL if no task is a step */
 static void
 join_results(const List *list, char *text, size_t size)
 {

@@ -163,7 +163,7 @@ single_submission(Submission *sub, const char *queue, const char *tags)
 	snprintf(sub->key[0], sizeof(sub->key[0]), "%s-%ld", name, ++key_count);
 }
 
-/* Submit, and tell the log. */
+/* Submit tasks, and write that to the log. */
 static Outcome
 carry_out(Submission *sub)
 {

@@ -4,7 +4,7 @@
  *
  * The program finds the extension's functions in the catalog, calls each with
  * hostile values in each argument, under settings and in transactions of many
- * kinds, and sees that nothing breaks.  README.md tells what it checks.
+ * kinds, and checks that nothing breaks.  README.md describes the checks.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -86,7 +86,7 @@ die(const char *format, ...)
 	exit(2);
 }
 
-/* A case: counted, and told when it failed. */
+/* Count a case, and report it if it failed. */
 bool
 report(bool ok, const char *format, ...)
 {

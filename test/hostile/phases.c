@@ -124,8 +124,8 @@ shadow_tables(Session *session)
 }
 
 /*
- * Each setting of the row alone, to find the one that changes an answer; only
- * for the first such row, since it takes its time.
+ * Each setting of the row alone, to find the setting that changes an answer;
+ * only for the first such row, since it takes its time.
  */
 static void
 which_setting(const int *row)

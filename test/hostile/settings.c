@@ -278,7 +278,7 @@ begin_row(int *row)
 }
 
 /*
- * Rows of levels in which every pair of levels of two factors stands at least
+ * Rows of levels in which every pair of levels of two factors occurs at least
  * once: greedily, one row after the other, the factors in a random order.
  */
 int

@@ -4,7 +4,7 @@
  *		extension, the shared memory, and the canaries.
  *
  * It checks after some dozens of calls; if something has changed, these calls
- * are made again one by one to find the one that did it.
+ * are made again one by one to find the call that caused it.
  *
  * Copyright (c) 2026, the taskq developers
  */

@@ -173,7 +173,7 @@ typedef struct Actor
 	int16         priorities[TASKS];
 	uint8         range_count;
 	TqDeadRange       ranges[TQ_RANGES];
-	uint8         at;    /* the slot looked at last */
+	uint8         at;    /* the slot checked last */
 	uint8         first; /* the slots passed first and last; 0: none */
 	uint8         last;
 	bool          at_end; /* there was no further entry */

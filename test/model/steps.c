@@ -2,7 +2,7 @@
  * steps.c
  *		What actors do, one function for each kind of step.
  *
- * A step is what happens without anybody else in between: a look at one
+ * A step is what happens without another process in between: a read of one
  * entry of the index, one call of the table, the moment at which the end of
  * a transaction shows.
  *

@@ -27,7 +27,7 @@ for (my $ended = 0; $ended != $pid;)
 	$status = $?;
 }
 
-# servers that were told to stop end now
+# servers that were asked to stop end now
 for (my $end = time + 10; time < $end && waitpid(-1, WNOHANG) >= 0;)
 {
 	select(undef, undef, undef, 0.02);

@@ -50,7 +50,7 @@ write_pg_config() {
 }
 
 # fit_headers MAJOR ROOT: changes what another Debian's compiler and C library
-# have produced, so that it works with those of this machine
+# have produced, so that it works with the tools of this machine
 fit_headers() {
 	local major=$1 root=$2 makefile flag
 	makefile=$root/usr/lib/postgresql/$major/lib/pgxs/src/Makefile.global

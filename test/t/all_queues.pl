@@ -13,8 +13,8 @@ use TaskqTest;
 my $node = start_node('all', 'fsync' => 'off', 'taskq.max_counters' => 16);
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
-# claims(N, SQL): N claims from all queues in one session, and the warnings and
-# errors that it met.
+# claims(N, SQL): makes N claims from all queues in one session; returns the
+# warnings and errors.
 sub claims
 {
 	my ($n, $first) = @_;

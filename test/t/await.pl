@@ -34,7 +34,7 @@ sub awaiter
 	return sleeper(($before // '') . "CALL taskq_await($id, '5 min');");
 }
 
-# Sessions that wait, for claims or for ends of tasks.
+# The number of sessions that wait for claims or for ends of tasks.
 sub waiting
 {
 	my ($n) = $sql->("SELECT detail FROM taskq_health() WHERE check_name = 'waiting'") =~ /^(\d+) sessions wait/;
@@ -43,8 +43,8 @@ sub waiting
 
 $sql->(q{SELECT taskq_create_queue('q'), taskq_create_queue('none', '{"retention": "none"}')});
 
-# --- the end of a task wakes all sessions that wait for it, and nothing else
-# does
+# --- only the end of a task wakes the sessions that wait for it, and it wakes
+# all of them
 my ($id, $token) = running_task('q');
 my ($other) = running_task('q');
 my $w = awaiter($id);

@@ -68,7 +68,7 @@ sub held_by
 	return $task;
 }
 
-# All the rest of the test needs this, and would only time out without it.
+# The rest of the test needs this, and would only time out otherwise.
 sub must
 {
 	my ($good, $name) = @_;

@@ -111,7 +111,7 @@ isnt($sql->("SELECT bucket FROM taskq.archive_rotation"), '',
 	'several leaves were filled');
 is($sql->($check), '', 'nothing is found when the clients have ended');
 
-# What memory does not know.
+# Changes of tables that shared memory does not know.
 
 $sql->(<<'SQL');
 SELECT taskq_register('holder');

@@ -1,7 +1,7 @@
 # The checker of the chaos test reads histories written by hand. For each rule
 # some histories violate it, and the checker must report them under that rule
-# and no other, unless the case says so; similar histories without a violation
-# give no report.
+# and no other, unless the case has others, too; for similar histories without
+# a violation it reports nothing.
 use strict;
 use warnings;
 use FindBin;
@@ -299,8 +299,9 @@ reports('the task of a killed worker that is bound comes back late', '13 17', @b
 clean('the task of a worker that is not bound has more time', "P w\n", @registered, @in_between,
 	claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @late);
 
-# a silent worker is dead at 1515, its task back at 1615, and half a second
-# later it is late; after the restart, whose recovery ends at 1400, from 3000 on
+# a worker without heartbeats is dead at 1515, its task requeued at 1615, and
+# half a second later it is late; after the restart, whose recovery ends at
+# 1400, from 3000 on
 sub silent
 {
 	my ($served, $back) = @_;
@@ -331,7 +332,7 @@ my @three = (map({ (submit("k$_", $_, 0, 5, q => 'two'), outbox("k$_"), complete
 reports('three running of two', '15', @three, map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 1 .. 3);
 clean('the third after the first', @three, (map { claim("w$_", 10 * $_, 10 * $_ + 5, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 1, 2),
 	claim('w3', 103, 110, [ [ 3, 1, 1, 0, 'k3' ] ], q => 'two'));
-# the first one's lease is over at 30
+# the lease of the first claim ends at 30
 my @lease_over = (claim('w1', 10, 15, [ [ 1, 1, 1, 0, 'k1' ] ], q => 'two', lease => 20),
 	(map { claim("w$_", 60 + $_, 65 + $_, [ [ $_, 1, 1, 0, "k$_" ] ], q => 'two') } 2, 3));
 reports('the third, and the first answers later', '15', @three, @lease_over);
@@ -396,7 +397,7 @@ clean('a call of which nothing is known', op(0, 40, $call, 'unknown -'), @called
 reports('a call that sleeps too long', '16', op(0, 3000, $call, 'ok ids=1 state=done'), @called);
 reports('a call whose task is not there', '1', op(0, 40, $call, 'ok ids=1 state=pending'));
 
-# --- 17: the connection of w ended at 101, its task comes back at 1300
+# --- 17: the connection of w ended at 101, its task is requeued at 1300
 my @killed = ("P s\n", op(100, 101, 'kill_worker of=w', 'ok -'));
 my @comes_back = (claim('v', 1300, 1305, [ [ 1, 2, 2, 0, 'k' ] ]), @other_ends);
 reports('a claim finds nothing while it is away', '17', @bound, @killed, claim('u', 1000, 1005, [], outcome => $nothing), @comes_back);
@@ -538,7 +539,7 @@ reports('a batch with one member too few', '24', @batch, @part1, done(17, 'total
 
 clean('a batch that is cancelled while it says how many', @batch, by_hand('cancel', 'flow=17', 12, 15), "V flow=17 step=part\n", flow(17, 'f', 'cancelled', name => 'batch'));
 
-# --- 25: b was handed out at 30
+# --- 25: b was claimed at 30
 reports('a step before its parent', '25', @started, done(17, 'a', 18, 35, $in, '{}', '{"n":1}'), @b, @f);
 clean('its parent may have ended', @started, @b, @f, claim('w', 10, 14, [ [ 18, 1, 1, 0, 'w17/a' ] ]),
 	answer('complete', 'w', 18, 1, 33, 60, 'ok -', effect => 1, end => 'commit', result => '{"n":1}'), effect(18, 1), step(17, 'a', 18, 'done', result => '{"n":1}'));

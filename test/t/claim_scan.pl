@@ -189,7 +189,7 @@ is($numbers->('repaired'), 1, 'the background worker does not report the task as
 
 # a claim of many tasks publishes its position while it reads, so that
 # concurrent claims need not read what it has taken; if it is rolled back, all
-# these tasks come back
+# these tasks are requeued
 $sql->("SELECT count(*) FROM taskq_submit_many('list', array_fill('1'::jsonb, ARRAY[200]))");
 my $learned = $numbers->('learned');
 is($sql->("BEGIN; SELECT count(*) FROM taskq_claim('list', max_tasks => 100); ROLLBACK"), '100', 'a claim gets a hundred tasks');

@@ -24,7 +24,7 @@ SELECT taskq_create_queue('held', '{"max_attempts": 5}');
 SELECT taskq_create_queue('many', '{"max_attempts": -1, "lease": "500 ms", "retry": "fixed", "retry_base": "0 s"}');
 SQL
 
-# What must survive every crash: a lease, a worker's claim, a completion.
+# These must survive every crash: a lease, a worker's claim, a completion.
 my ($leased, $leased_token, $lease_until) = split /\|/, $sql->(<<'SQL');
 SELECT taskq_submit('held') \g /dev/null
 SELECT task_id, token, lease_until FROM taskq_claim('held', lease => '1 h')

@@ -1,6 +1,6 @@
 # Claims and submits are acknowledged and then lost in a crash, because
 # synchronous_commit is off, or are rolled back. No id, and no pair of id and
-# token, is given out again, and a worker that still has one is refused. The
+# token, is used again, and a worker that still has such a pair is refused. The
 # cases run with and without preloading.
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ my ($node, $name, %ids, %pairs);
 
 sub sql { return $node->safe_psql($_[1] // 'postgres', $_[0]); }
 
-# record ids and pairs that were given out; which of them were known before
+# record the ids and pairs that were used; returns those that were known before
 sub given
 {
 	my ($text, $database) = @_;

@@ -3,14 +3,14 @@
 # doc, demo and examples, whatever they are called: a page that has SQL and is
 # not run must be named in %elsewhere.  How a page says what it prints:
 #
-# - SQL stands in blocks ```sql, and nowhere else.
-# - What a block prints is told by the paragraph that follows if it begins with
-# "→": in its first sentence each piece in back quotes is a line, "an empty
-# value" an empty one, "nothing" no line at all. If it ends with ":" a block
+# - SQL is only in blocks ```sql.
+# - If the paragraph after a block begins with "→", it says what the block
+# prints: in its first sentence each piece in back quotes is a line, "an empty
+# value" an empty line, and "nothing" no line. If it ends with ":" a block
 # without a language shows the lines. Columns are separated by " | ", NULLs at
-# the end of a line are left out, "…" stands for anything. (SQLSTATE `X`) is
-# that of the last error. The NOTICE of a queue that was created is left out, as
-# the pages say where it occurs for the first time.
+# the end of a line are left out, "…" matches any text. (SQLSTATE `X`) is
+# that of the last error. The NOTICE of a queue that was created is left out,
+# as the pages say where it occurs for the first time.
 # - A block without "→" may print anything. No block raises an error that the
 # page does not mention.
 # - The test waits where a page says "Wait two seconds" or "after a second".

@@ -25,7 +25,8 @@ fill($source, 'postgres');
 ok(within(40, sub { $source->safe_psql('postgres', "SELECT gone FROM taskq.role WHERE name = 'left_us'") eq 't' }),
 	'a dropped role is marked as dropped');
 
-# What a dump should have, and an empty table would hide.
+# Rows that a dump should have; an empty table would hide that they are
+# missing.
 my $contents = contents($source, 'postgres');
 my $numbers = numbers($source, 'postgres');
 my @empty = map { /^(\w+)\|0\|/ ? $1 : () } split /\n/, $contents;
@@ -148,7 +149,7 @@ is(error_of($target, "SELECT taskq_submit('unique', reference => 'r live')", 'cu
 is(error_of($target, "SELECT taskq_submit('unique', reference => 'r done')", 'custom'), 'TQ006', 'references hold in their windows, too');
 is($psql->('custom', "SELECT count(*) FROM taskq_claim('paused')"), '0', 'a pause holds');
 
-# A role with the number that another one had is not taken for that role.
+# A role with the number that another role had is not taken for that role.
 my $number = $psql->('custom', "SELECT min(oid) FROM taskq.role WHERE name IN ('alice', 'bob')");
 $psql->('postgres', "ALTER ROLE erin SUPERUSER");
 my $mine = $psql->('custom', "SET ROLE erin; SELECT taskq_submit('by erin')");

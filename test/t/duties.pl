@@ -121,8 +121,8 @@ ok(within(20, sub { $state->($id) eq 'pending' }), 'its task is returned a secon
 is($sql->("SELECT run_at > (errors->-1->>'at')::timestamptz + interval '1 s' FROM taskq_get($id)"), 't',
 	'the task then waits for its backoff');
 
-# --- a session is changing a silent worker's row: other workers are declared
-# dead
+# --- a session is changing the row of a worker that is due to be declared
+# dead: other workers are declared dead
 $id = $sql->("SELECT taskq_submit('freed')");
 my $open = $node->background_psql('postgres');
 $open->query_safe("SELECT taskq_register('changed'); BEGIN; SELECT taskq_drain('changed')");

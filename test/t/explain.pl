@@ -56,7 +56,7 @@ sub comes_to_say
 	return says($node, 'postgres', $call, $words, $reason, $name);
 }
 
-# --- workers that are silent, and dead
+# --- workers without heartbeats, and dead workers
 $sql->("SELECT taskq_register('w', '{q}', '{red}')");
 my $id = $sql->("SELECT taskq_submit('q', tags => '{red}', max_attempts => 1)");
 $sql->("SELECT taskq_claim('q', 'w')");
@@ -184,7 +184,7 @@ like($differ, qr/^0\|t\|t\|t$/m, 'claims get what was explained, or nothing wher
 $sql->("SELECT taskq_submit_many('many', array_agg(to_jsonb(n))) FROM generate_series(1, 10100) n");
 is($sql->("SELECT count(*) FROM taskq_claim('many', max_tasks => 10100, lease => '1 h')"), 10100, 'many tasks run');
 $id = $sql->("SELECT taskq_submit('many')");
-# the claim has recorded that there is nothing to claim where these are
+# the claim has recorded a dead range where these tasks are
 $sql->('SELECT taskq.debug_wipe()');
 says($node, 'postgres', "taskq_explain_claim('many')", qr/the first entries of the queue are all running or gone, and only these were checked;/, 'claim_too_many', 'a long scan ends early');
 says($node, 'postgres', "taskq_explain($id)", qr/it is ready, /, 'no_worker', 'the answer says what is known');
@@ -237,7 +237,8 @@ says($node, 'copied', 'taskq_explain(1)', qr/holds it until $time at the latest\
 $sql->('DROP DATABASE copied');
 $sql->('DROP DATABASE source');
 
-# --- what one server shows; its workers are not silent where it is slow
+# --- reasons that one server shows; even if it is slow, its workers send
+# heartbeats in time
 $node->adjust_conf('postgresql.conf', 'taskq.stale_threshold', "'1h'");
 $node->reload;
 $node->poll_query_until('postgres', "SELECT current_setting('taskq.stale_threshold') = '1h'") or die;

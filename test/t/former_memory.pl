@@ -81,7 +81,7 @@ SQL
 	return;
 }
 
-# begins_anew(NAME): nothing of the former extension is there, and everything
+# begins_anew(NAME): nothing of the former extension remains, and everything
 # works.
 sub begins_anew
 {

@@ -218,7 +218,7 @@ my ($policies, $wipes) = (0, 0);
 my $worked = sub { $sql->("SELECT count(*) FROM event WHERE what = 'worked'") };
 my $ways = sub { $sql->('SELECT count(DISTINCT what) FROM event') };
 my $enough = sub { $wipes > $LEAST{wipes} && $worked->() > $LEAST{worked} && $ways->() > $LEAST{ways} };
-# enough to count, also where the machine is slow
+# enough to count, even if the machine is slow
 while (time < $end - 1 || time < $end + 120 && !$enough->())
 {
 	within(0.3, sub { 0 });

@@ -104,7 +104,7 @@ is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check() finds nothing');
 is($sql->("SELECT string_agg(DISTINCT concat(op, ' ', failed, ' ', a), '; ') FROM call WHERE failed NOT IN ('nothing', 'TQ001', 'TQ002', 'TQ003', 'TQ005', 'TQ006', 'TQ010', '22023', '40001')"),
 	'', 'no call failed that should succeed');
 
-# The run is void if something hardly happened.
+# The run is void if some action hardly occurred.
 my %count = counts();
 note $sql->("SELECT string_agg(concat(op, ' ', failed, ' ', n, ' ', w), '; ' ORDER BY op, n DESC) FROM (SELECT op, failed, count(*) AS n, min(left(a::text, 60)) AS w FROM call WHERE failed IS NOT NULL GROUP BY op, failed) f");
 diag 'done/failed: ' . join ', ', map { "$_ $count{$_}[0]/$count{$_}[1]" } sort keys %count;

@@ -1,6 +1,6 @@
 # Sets of tags without a live task do not count towards taskq.max_lanes and are
 # removed. No task is lost when its set is removed: a task of a producer that
-# knows the set from before, of an open transaction, or a task that comes back.
+# knows the set from before, of an open transaction, or a task that is retried.
 use strict;
 use warnings;
 use FindBin;
@@ -53,7 +53,7 @@ like(claim('v1'), qr/^\d+$/, 'a task of a set that a session knew is claimed');
 submit('v2');
 isnt(claim('v2'), '', 'a task of another session is claimed, too');
 
-# --- finished tasks that come back
+# --- finished tasks that are retried
 my ($retried, $again, $managed) = map { $sql->("SELECT min(task_id) FROM taskq.tasks WHERE tags = '{$_}' AND state = 'done'") } qw(v3 v4 v5);
 $sql->("SELECT taskq_retry($retried), taskq_recreate($again)");
 $sql->("SELECT count(*) FROM taskq_manage_many('retry', '{$managed}')");

@@ -66,8 +66,8 @@ sub start_server
 	return;
 }
 
-# soon(SECONDS, CODE): does it become true in time? A language alone ends
-# immediately.
+# soon(SECONDS, CODE): waits until CODE is true; false if that takes too long.
+# A language's process ends immediately if its parent has ended.
 sub soon
 {
 	my ($seconds, $code) = @_;
@@ -77,7 +77,8 @@ sub soon
 	});
 }
 
-# made(COMMAND...): does it succeed? Its output is in a file.
+# made(COMMAND...): runs the command; true if it succeeds. Its output is in a
+# file.
 sub made
 {
 	my $log = "$made/log";
@@ -246,7 +247,7 @@ sub freeze
 	});
 }
 
-# From now on: workers that are silent
+# From now on: workers that send no heartbeats
 sub dead_after
 {
 	my ($time) = @_;

@@ -1,7 +1,7 @@
 # An open transaction is deciding about more tasks than one batch of a duty. In
-# the meantime the background worker handles the leases, deadlines, dead workers
-# and timers of all other tasks. It handles those of these tasks when the
-# transaction ends.
+# the meantime the background worker handles the leases, deadlines, dead
+# workers and timers of all other tasks. It handles the events of these tasks
+# when the transaction ends.
 use strict;
 use warnings;
 use FindBin;
@@ -26,7 +26,7 @@ sub count_is
 $sql->("SELECT taskq_create_queue('busy'), taskq_create_queue('free')");
 my $open = open_session($node);
 
-# What the previous case has left, all in this state, is removed.
+# Removes the tasks that the previous case has left, all in this state.
 sub empty
 {
 	my ($state) = @_;

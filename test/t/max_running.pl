@@ -45,14 +45,14 @@ SQL
 my $clients = start_limit_clients($node, 'max', $CLIENTS, $seed);
 my %done = map { $_ => 0 } qw(wipes crashes terminated killed);
 
-# What an administrator does; errors of a server that is just shutting down do
+# The actions of an administrator; errors of a server that is shutting down do
 # not count.
 my $try = sub {
 	my $answer = eval { $sql->(shift) };
 	return $answer // '';
 };
 my $begin = time;
-# everything that is planned, also where the machine is slow
+# all planned actions, even if the machine is slow
 while ((my $at = (time - $begin) / $SECONDS) < 3)
 {
 	last if $at >= 1 && $done{wipes} >= $WIPES && $done{crashes} >= $CRASHES;
@@ -80,7 +80,7 @@ while ((my $at = (time - $begin) / $SECONDS) < 3)
 	}
 	within(0.25, sub { 0 });
 }
-# enough to count, also where the machine is slow
+# enough to count, even if the machine is slow
 within(60, sub { (grep { /^B / } said($clients)) >= $LEAST });
 end_clients($clients);
 my $seconds = time - $begin;
@@ -101,7 +101,7 @@ for (@lines)
 	}
 	elsif ($word[0] eq 'I')
 	{
-		# a token may be given out again after a rollback
+		# a token may be used again after a rollback
 		my $key = join ' ', @word[ 2 .. 4 ];
 		$claim{"I $key"} = { kind => $word[1], from => $word[4], to => $word[5] };
 	}

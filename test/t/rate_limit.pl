@@ -1,4 +1,4 @@
-# Eight clients claim for ten seconds from a queue that hands out 100 tasks a
+# Eight clients claim for ten seconds from a queue whose limit is 100 tasks a
 # second, and roll back about half of their claims. Their records show that as
 # many claims were kept as allowed, and at no time more. Claims that are rolled
 # back are returned to the limit.

@@ -330,8 +330,8 @@ for my $row (table(section('Types of arguments'), 'written'))
 	is(code_of("BEGIN; SELECT count(*) FROM $_; ROLLBACK"), '', "$_ is one") for quoted($row->[1]);
 }
 
-# Errors: those of class TQ with their names, and the server's ones that the
-# code raises itself.
+# Errors: all of class TQ with their names, and the errors of the server that
+# the code raises itself.
 
 my (%errors, %named);
 once('errors', map { split /, /, $_->[0] } table(section('Errors'), 'SQLSTATE'));

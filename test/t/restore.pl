@@ -42,7 +42,7 @@ for (['plain.sql'], ['inserts.sql', '--inserts'], ['custom', '-Fc'], ['directory
 }
 
 # What a polling worker leaves in memory, without taking a task: it comes from
-# other queues, and looks at these.
+# other queues, and checks these.
 my $look = <<'SQL';
 SELECT count(*) FROM taskq_claim('q', tags => '{a}');
 SELECT count(*) FROM taskq_claim('m');
@@ -128,8 +128,8 @@ for (@kinds)
 	complete($name, $name);
 }
 
-# --- by list: everything but the rows of tasks, a look at each queue, then the
-# rest
+# --- by list: everything but the rows of tasks, a check of each queue, then
+# the rest
 for my $name ('by_list', 'by_list_single')
 {
 	my @options = $name eq 'by_list' ? () : ('--single-transaction');

@@ -1,5 +1,5 @@
 # An asynchronous standby is promoted while clients work, and the old primary
-# stays in use: no id, and no pair of id and token, is given out twice.
+# stays in use: no id, and no pair of id and token, is used twice.
 use strict;
 use warnings;
 use FindBin;

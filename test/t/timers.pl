@@ -170,7 +170,7 @@ is(answer($lease, $TOLD), '"lease"', 'a task whose lease has expired');
 in_time('these', 'flood', 'prepared');
 
 # --- the background worker is replaced, and the server restarts: the next one
-# knows what is due, though no session has told it
+# knows what is due, though no session has notified it
 $w = claiming("'worker'");
 ok(asleep($w), 'a session sleeps');
 $sql->("SELECT taskq_submit('worker', '\"worker\"', delay => '1 s'); SELECT pg_terminate_backend(" . worker_pid($node) . ')');

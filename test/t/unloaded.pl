@@ -157,7 +157,7 @@ is($sql->("SELECT taskq_drop_queue('d', true)"), '1502', 'all of them are return
 $sql->("CREATE ROLE before; SELECT taskq_grant('q', 'before', '{work}'); ALTER ROLE before RENAME TO after");
 is($reap->(), 'roles 1', 'a renamed role is noticed');
 
-# --- silent workers
+# --- workers without heartbeats
 $sql->("SELECT taskq_expire('w', '1 h')");
 $threshold->('2s');
 $sql->("SELECT taskq_register('u'); DELETE FROM taskq.worker_sign");
@@ -223,7 +223,7 @@ $sql->("SELECT taskq_alter_queue('few', '{\"max_running\": 3}'), count(taskq_sub
 is($sql->("SELECT count(*) FROM taskq_claim('few', max_tasks => 9)"), '2', 'limits count the tasks that were claimed without them');
 sound($node, crashes => 1);
 
-# --- not preloaded once more
+# --- again not preloaded
 $preload->(0);
 is($sql->("SELECT taskq_complete($p_id, $p_token); SELECT state FROM taskq_get($p_id)"), "\ndone", 'a token is valid in both modes');
 is($sql->("SELECT (taskq_heartbeat('w')).state"), 'active', 'a registration is valid in both modes');

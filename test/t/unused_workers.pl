@@ -167,7 +167,7 @@ my $count = 0;
 $count += $turns->query_safe("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") for 1 .. 5;
 is($count, 1000, 'all that can be removed are, behind those that cannot');
 
-# --- numbers start again when all have been given out; numbers in use are
+# --- numbers start again when all have been used; numbers in use are
 # skipped
 $sql->("SELECT taskq_create_queue('pods')");
 $sql->("SELECT taskq_register('kept')");
@@ -189,7 +189,7 @@ cmp_ok($number->('pod 5'), '>', $number->('pod 4'), 'a registration gets a free 
 $sql->("SELECT FROM taskq_claim('pods', 'pod 5')");
 is($sql->("SELECT string_agg(worker, ',' ORDER BY worker) FROM taskq.tasks WHERE queue = 'pods' AND state = 'running'"),
 	'pod 1,pod 2,pod 3,pod 4,pod 5', 'each number has its own task');
-# the newest registration of a name is not the one with the highest number
+# the newest registration of a name does not have the highest number
 $sql->("SELECT taskq_register('again'); SELECT setval('taskq.worker_id_seq', 100000)");
 $sql->("UPDATE taskq.worker SET worker_id = 2000000000 WHERE name = 'again'; SELECT taskq_deregister('again'), taskq_register('again')");
 $sql->("UPDATE taskq.worker SET state = 2, ended_at = now() WHERE name = 'again' AND state = 1; SELECT taskq_register('other')");

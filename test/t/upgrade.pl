@@ -1,6 +1,6 @@
 # After pg_upgrade and after point-in-time recovery everything is kept, duties
 # continue without taskq_activate(), a copy stays a copy, and no id and no pair
-# of id and token is given out twice.
+# of id and token is used twice.
 # (takes long)
 use strict;
 use warnings;

@@ -68,7 +68,7 @@ ok(quiet(sub { $sql->("BEGIN; SELECT taskq_submit('q', '\"prepared\"'); PREPARE 
 $sql->("COMMIT PREPARED 'p'");
 is(answer($w), '"prepared"', 'COMMIT PREPARED does');
 
-# --- tasks that come back
+# --- tasks that are requeued
 my $holder = open_session($node);
 $sql->("SELECT taskq_submit('q', '4')");
 $holder->query_safe("BEGIN; SELECT task_id FROM taskq_claim('q')");
@@ -148,7 +148,7 @@ for my $name ('q', '*')
 $sql->("SELECT taskq_purge('q', '{pending}')");
 $sql->("SELECT taskq_pause('q', until => clock_timestamp() + interval '2 s')");
 $sql->("SELECT taskq_submit('q', '11')");
-# no other session knows that it sleeps before the pause is over
+# no other session knows that it sleeps before the pause has ended
 $w = start("SELECT payload FROM taskq_claim('q', wait => '5 min', lease => '1 h');");
 is(answer($w), '11', 'the end of a pause wakes');
 

@@ -1,7 +1,7 @@
 # A change of many steps costs work in proportion to their number: four times as
 # many steps, four times the work. The test counts the rows and index entries
 # that are read, which do not depend on the load of the machine. Everything is
-# done in one transaction, so none of the index entries that it leaves can be
+# done in one transaction, so no index entry that it leaves can be
 # removed in the meantime, as with an old snapshot.
 use strict;
 use warnings;

@@ -2,7 +2,7 @@
 # time, with four workers that are sometimes disconnected while they hold tasks.
 # Every instance ends as it should, with the right result, and what its handlers
 # write is there once. The approvers of approval.json answer during the run,
-# some before they are asked. Then order.json runs once more, with workers in
+# some before they are asked. Then order.json runs again, with workers in
 # Python, of which some are killed.
 use strict;
 use warnings;
@@ -62,7 +62,8 @@ SELECT name, i, input, state, result, taskq_start_workflow(name, input, key => n
            CASE WHEN i % 10 = 0 THEN 'error' ELSE 'done' END,
            CASE WHEN i % 10 <> 0 THEN jsonb_build_object('captured', 10 * i, 'reviewed', i > 100) END FROM generate_series(1, $EACH) i
     UNION ALL
-    -- the card is refused, or the letter comes back: then everything is compensated
+    -- the card is refused, or the letter is returned: then everything is
+    -- compensated
     SELECT 'registration', i, jsonb_build_object('customer', i, 'card', CASE WHEN i % 5 = 0 THEN 'refused' ELSE 'good' END,
                'address', CASE WHEN i % 3 = 0 THEN 'wrong' ELSE 'good' END),
            CASE WHEN i % 5 = 0 OR i % 3 = 0 THEN 'error' ELSE 'done' END,

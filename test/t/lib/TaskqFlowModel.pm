@@ -161,7 +161,7 @@ sub dependency_results
 	for my $name (@{ $one->{of}{parents} })
 	{
 		my ($result, $is) = $self->result_of($name);
-		# a member has its own part as payload, and does not get those of all
+		# a member has its own part as payload, and does not get the parts of others
 		$result = { map { $_ => $result->{$_} } grep { $_ ne 'batches' } keys %$result } if $one->{of}{type} eq 'batch_worker' && ref $result eq 'HASH';
 		$results{$name} = $result if $is;
 	}
@@ -375,9 +375,9 @@ sub cancels
 	return;
 }
 
-# Steps that were cancelled because of a failure come back when it is repaired,
-# and what was chosen in the meantime is created, even if the repaired step
-# fails again immediately.
+# Steps that were cancelled because of a failure are restored when it is
+# repaired, and what was chosen in the meantime is created, even if the
+# repaired step fails again immediately.
 sub comes_back
 {
 	my ($self) = @_;

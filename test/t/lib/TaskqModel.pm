@@ -455,7 +455,7 @@ sub is_held
 	} values %{ $self->{tasks} };
 }
 
-# told(ID, ...): what each task and document should be, lines of text, sorted.
+# told(ID, ...): the expected state of each task and document, as sorted lines.
 # Of those that wait for other tasks of their key, these tasks are the first
 # ones.
 sub told

@@ -184,7 +184,7 @@ sub start_again
 	});
 }
 
-# amcheck(NODE): tables and indexes are correct; those of the system are not
+# amcheck(NODE): tables and indexes are correct; system catalogs are not
 # checked.
 sub amcheck
 {

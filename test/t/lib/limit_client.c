@@ -4,7 +4,7 @@
  *
  * limit_client max|rate CONNINFO INDEX LOG STOPFILE SEED
  *
- * It works until the stop file exists or its parent is gone.  Times are
+ * It works until the stop file exists or its parent has ended.  Times are
  * nanoseconds of the machine's monotonic clock.  Each line of the log is
  * written immediately, so that a killed client has logged what it knew.
  *
@@ -392,7 +392,7 @@ end_round(void)
 }
 
 /*
- * Prepared transactions of this client, or of the one before it.  A claim
+ * Prepared transactions of this client, or of its predecessor.  A claim
  * that is rolled back with one was never made, and another claim may get its
  * token: nothing that was held before is used again.
  */

@@ -551,7 +551,7 @@ def expressible(definition, path, problem):
 
 
 def place(path):
-    """The member that a path is of; options of a step are looked at together."""
+    """The member to which a path belongs; options of a step are checked together."""
     wait = re.match(r"steps\[\d+\]\.(?:workflow|signal|timer)\.(.+?)(?=[.\[]|$)", path)
     if wait:
         return wait.group(0)

@@ -407,7 +407,7 @@ sub passive_end
 	return @ways;
 }
 
-# A step is handed out only when everything on which it depends has ended, at
+# A step is claimed only when all steps on which it depends have ended, at
 # the time of its instance, and not after that was cancelled.
 sub order
 {
@@ -477,7 +477,7 @@ sub told_wrongly
 		}
 		elsif (@made) { $should{$parent} = told_of($h, $flow, $parent, $given); }
 	}
-	# a member has its own part as payload, and does not get those of all
+	# a member has its own part as payload, and does not get the parts of others
 	if (type($definition) eq 'batch_worker' && ref $should{ $definition->{depends_on}[0] } eq 'HASH')
 	{
 		my %batch = %{ $should{ $definition->{depends_on}[0] } };
@@ -547,7 +547,7 @@ sub results
 		my ($flow, $name) = Chaos::History::step_of($claim->{key}) or next;
 		my $told = $h->{told}{"$claim->{id} $claim->{token}"} // next;
 		next unless $h->{flows}{$flow} && task_of($h, $flow, $name) && $h->definition_of($flow, $name);
-		# otherwise it should not have been handed out at all
+		# otherwise no claim should have returned it
 		next if any { !is_finished($h, $flow, $_) } parents($h, $flow, $name);
 		push @bad, map { "workflow $flow: $name was told $_" } told_wrongly($h, $flow, $name, $told);
 	}

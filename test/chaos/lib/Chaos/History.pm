@@ -14,7 +14,7 @@
 #	                               is its result
 #	W id=... name=... state=...    an instance of a workflow, at the end
 #	V flow=... step=...            a step that was skipped, at the end
-#	G id=... token=... deps=... payload=...   what a claim told of a step
+#	G id=... token=... deps=... payload=...   what a claim returned for a step
 #	O key=...                      a row of the outbox, at the end
 #	F id=... token=...             an effect, at the end
 #	R at=... audited=... repaired=...   numbers of the audit, at that time
@@ -29,7 +29,7 @@
 # task); answers (by "task token"); tasks, outbox, effects; signs and ends of
 # each worker; connections and ends of processes; starts (by the name that an
 # instance has in its input), flows (by id), steps (by instance and name), and
-# by_hand (by task).  A claim is one task that was handed out by one operation
+# by_hand (by task).  A claim is one task that was returned by one operation
 # that is known to have happened, not before {t0}; it lives certainly from {from}
 # to {until}.
 package Chaos::History;
@@ -254,7 +254,7 @@ sub hands_on
 	return grep { !$what || $_->{op} eq $what } @{ $self->{by_hand}{$id} // [] };
 }
 
-# claims: what was handed out, from what is known to have happened;
+# claims: the tasks that claims returned, from what is known to have happened;
 # touches: every moment at which a task is known to have been in a claim.
 sub index_claims
 {
@@ -299,7 +299,7 @@ sub index_claims
 }
 
 # Before that time the task certainly could not be claimed; a claim that waits
-# was made, and all its tasks were handed out, after it.
+# was made, and all its tasks were claimed, after it.
 sub earliest
 {
 	my ($self, $key) = @_;

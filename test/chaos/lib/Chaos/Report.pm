@@ -29,7 +29,7 @@ sub rule_lines
 	return @lines;
 }
 
-# Did the process hold a task at that time, as far as its log tells?
+# Did the process hold a task at that time, according to its log?
 sub held_something
 {
 	my ($h, $process, $time) = @_;
@@ -45,7 +45,7 @@ sub held_by_connection
 	} @{ $h->{claims} };
 }
 
-# How many entries the audit has looked at, over all starts of the server
+# Number of entries that the audit has checked, over all starts of the server
 sub audited
 {
 	my ($h) = @_;
@@ -128,7 +128,7 @@ sub count_lines
 		  . " $n->{restarts} restarts, $n->{wipes} wipes",
 		sprintf('%d waits, of %d s in all, %d of them woken; %d ends awaited; %d tasks in calls on lists',
 			@$n{qw(waits slept woken awaited lists)}),
-		"$n->{bound} bound workers killed with tasks; the audit has looked at $n->{audited} entries and mended $n->{repaired};"
+		"$n->{bound} bound workers killed with tasks; the audit has checked $n->{audited} entries and repaired $n->{repaired};"
 		  . " $n->{checks} runs of taskq_check under way",
 		"$n->{ordered} claims of tasks with keys in order, $n->{released} groups released",
 		"$n->{instances} workflows" . ($states eq '' ? '' : " ($states)") . ", $n->{steps} claims of steps, $n->{told} of them with what they were told,"

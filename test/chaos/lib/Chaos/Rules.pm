@@ -292,7 +292,7 @@ sub one_owner
 }
 
 # No answer counts that was sent after another claim of the task had been
-# answered; tokens increase; no pair of task and token is given out twice.
+# answered; tokens increase; no pair of task and token is used twice.
 sub fencing
 {
 	my ($h) = @_;
@@ -391,7 +391,7 @@ sub attempts
 	return @bad;
 }
 
-# After an accepted completion the task is not handed out again.
+# After an accepted completion the task is not claimed again.
 sub no_redelivery
 {
 	my ($h) = @_;
@@ -639,7 +639,7 @@ sub server
 	return @bad;
 }
 
-# Claims never skip a task by mistake, so the audit has nothing to repair.
+# Claims never skip a task by mistake, so the audit repairs no entries.
 sub audit
 {
 	my ($h) = @_;
@@ -699,7 +699,7 @@ sub order_of_key
 }
 
 # The parts of a group are released together, when both exist, and once; no
-# release is lost; no part is handed out before.
+# release is lost; no part is claimed before.
 sub groups
 {
 	my ($h) = @_;

@@ -15,8 +15,8 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_REALTIME);
 use Chaos::History;
 use Chaos::Templates;
 
-# A silent worker is given more time than one whose connection has ended, so
-# that the two can be distinguished.
+# A worker without heartbeats gets more time than a worker whose connection has
+# ended, so that the two can be distinguished.
 my %interval = (dead_threshold => 3000, reaper_interval => 300);
 
 # The queues: what the server gets, and what the checker knows of them (times in
@@ -290,8 +290,8 @@ sub start_client
 	my ($role, $name, $queues, $tags, $kind, $limit) = @$client;
 	my $life = ++$self->{lives}{$name};
 	my $process = "$name.$life";
-	# some come back under their old name and some under another one, so that
-	# what they held is found in both ways
+	# some register again under their old name and some under another name, so
+	# that what they held is found in both ways
 	my $own_name = $life > 1 && $name =~ /^(p|c|f|w[3456])/ ? "$name-$life" : $name;
 	my %known = map { $_ => 1 } @{ $self->{queue_names} };
 	my $host = $self->{node}->host;
@@ -329,7 +329,7 @@ sub seed_of
 }
 
 # Resume frozen processes in time; start dead clients again; end prepared
-# transactions whose owner is gone, as their names say.
+# transactions whose owner, according to their names, has ended.
 sub look_after_clients
 {
 	my ($self) = @_;
@@ -520,7 +520,7 @@ sub kill_and_wait
 	my $op = $self->begin_op($what);
 
 	kill 'KILL', $pid;
-	# the crash has been noticed when that process is gone
+	# the crash has been noticed once that process has ended
 	return $self->end_when_back($op, sub { !kill(0, $pid) && $self->server_answers });
 }
 
