@@ -204,7 +204,7 @@ agree('options of queues', { map { (quoted($_->[0]))[0] => '' } @options },
 	{ option_names(q{SELECT taskq_create_queue('o', '{"bogus": 1}')}) });
 once('options', map { (quoted($_->[0]))[0] } @options);
 my $own = section('Options of a task');
-my ($listed) = $own =~ /^(These hold for this task.*?)(?=,\s+with\s+the\s+values)/ms;
+my ($listed) = $own =~ /^(These options of a task replace.*?)(?=,\s+with\s+the\s+values)/ms;
 agree('options of tasks',
 	{ map { $_ => '' } quoted($listed // ''), map { quoted($_->[0]) } table($own, 'option') },
 	{ option_names(q{SELECT taskq_submit(options => '{"bogus": 1}')}) });
