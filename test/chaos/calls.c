@@ -189,8 +189,8 @@ checkpoint(const Task *task)
 }
 
 /*
- * One step on a task that this worker holds, or that another one may hold by
- * now. what: the words of the log; sql: the call.
+ * One call on a task that this worker holds, or that another worker may hold
+ * by now. what: the words of the log; sql: the call.
  */
 static Outcome
 step(const Task *task, End end, bool effect, bool undo, const char *what,

@@ -63,7 +63,7 @@ read_claim(PGresult *res, const char *queue, char *words, size_t size,
 	return tasks == NULL ? 0 : count;
 }
 
-/* Only what is not too large, and was returned */
+/* Only values that are not too large, and were returned */
 static void
 take_note(PGresult *res, int i)
 {
@@ -183,8 +183,8 @@ claim(Task *tasks)
 }
 
 /*
- * Sleep until there is a task: in a claim, in a claim from all queues, or, if
- * the worker is bound, in taskq_wait.
+ * Sleep until a task can be claimed: in a claim, in a claim from all queues,
+ * or, if the worker is bound, in taskq_wait.
  */
 int
 sleep_and_claim(Task *tasks)

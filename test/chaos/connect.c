@@ -153,8 +153,8 @@ roll_back(void)
 }
 
 /*
- * Prepare, and end what was prepared. The saboteur ends what it finds, in the
- * same way: then this call fails, and it may be done.
+ * Prepare a transaction, and end it.  The saboteur ends the transactions that
+ * it finds, in the same way: then this call fails, and it may be done.
  */
 static Outcome
 end_prepared(const char *how, long gid)

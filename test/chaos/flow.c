@@ -70,7 +70,7 @@ is_step(const Task *task)
 	return task->key[0] == 'w' && strchr(task->key, '/') != NULL;
 }
 
-/* What the step of that key returns: by its name, something that fits. */
+/* A result for the step of that key that is valid for its name */
 void
 draw_result(const char *key, char *json, size_t size)
 {
@@ -204,7 +204,7 @@ carry_out(Start *start)
 	return outcome;
 }
 
-/* One instance, with its row in the outbox if it is a new one */
+/* Start one instance, with its row in the outbox if it is new. */
 static Outcome
 start_one(const Start *start, const char *own, char *id, size_t size)
 {
@@ -319,7 +319,7 @@ cancel_one(void)
 	(void) by_hand(op, end, answer, sizeof(answer), sql);
 }
 
-/* Dead steps; one in four is left as it is. */
+/* Repair dead steps, except one in four. */
 static void
 repair_some(void)
 {
@@ -390,7 +390,7 @@ by_hand(long op, End end, char *answer, size_t size, const char *sql)
 	return end_op(op, outcome, "said=%s", answer);
 }
 
-/* What there is to do, at most 8: how many */
+/* Find at most 8 things to do; returns their number. */
 static int
 find_work(Work *work, const char *sql)
 {

@@ -65,7 +65,7 @@ last_group(const char *who)
 	}
 }
 
-/* Until it is known to exist: its reference prevents a second one. */
+/* Repeat until it is known to exist: its reference prevents a second task. */
 static void
 make_part(long n)
 {

@@ -106,7 +106,7 @@ decide_many(const Task *tasks, int count)
 	return end_list(&list, tx_end(END_COMMIT, outcome), res);
 }
 
-/* Complete these, and claim others. */
+/* Complete these tasks, and claim others. */
 bool
 complete_and_claim(Task *tasks, int *count)
 {
@@ -282,8 +282,9 @@ begin_list(List *list, bool effect, End end)
 }
 
 /*
- * The result of each task, from rows of ok and error_code. False: nothing was
- * ended, or it is not known, and the worker may still hold them all.
+ * The result of each task, from rows of ok and error_code. Returns false if no
+ * task was ended, or if this is not known: the worker may still hold all of
+ * them.
  */
 static bool
 end_list(const List *list, Outcome outcome, PGresult *res)

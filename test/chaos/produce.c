@@ -278,7 +278,7 @@ draw_end(void)
 					: END_PREPARED_ROLLBACK;
 }
 
-/* Do the workers of that queue sleep until there is a task? */
+/* Do the workers of that queue sleep until a task can be claimed? */
 static bool
 is_awaited(const char *queue)
 {

@@ -84,8 +84,8 @@ do_tasks(Task *tasks, int count, bool *die_now)
 }
 
 /*
- * All in one call; false if they, or those that replaced them, are still to be
- * done.
+ * All in one call; false if they, or the tasks that replaced them, are still
+ * to be done.
  */
 static bool
 do_together(Task *tasks, int *count)

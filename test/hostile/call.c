@@ -35,7 +35,7 @@ static const struct
 	const char *codes;
 } documented[] = {
 	{NULL, NULL, "taskq_*", "22004 22023 2202E TQ009"},
-	/* what PostgreSQL says of the value, before it is one */
+	/* PostgreSQL's errors for text that is not a valid value */
 	{NULL, "text*", NULL, "22021 22P02 2202E 54000"},
 	{NULL, "bigint*", NULL, "22P02 22003 2202E 54000"},
 	{NULL, "integer", NULL, "22P02 22003"},
@@ -47,7 +47,7 @@ static const struct
 	{NULL, "timestamp*", NULL, "22007 22008 22009 22023"},
 	{NULL, "jsonb*", NULL, "22P02 22P05 22021 22003 2202E 54000 54001"},
 	{NULL, "bytea", NULL, "22P02 22023 22021"},
-	/* what the functions say */
+	/* errors of the functions */
 	{"token", NULL, NULL, "TQ001"},
 	{"tokens", NULL, NULL, "TQ001"},
 	{"decisions", NULL, NULL, "TQ010 22003 22007 22008 22015"},
@@ -87,7 +87,7 @@ static const struct
 	{"template_id", NULL, NULL, "TQ011"},
 };
 
-/* Errors of the way it is called. */
+/* Errors of the way in which the function is called */
 static const char *
 codes_of_mode(Mode mode, const Session *session, const Item *item)
 {
@@ -351,7 +351,7 @@ same_again(Attempt *attempt, const char *what)
 			 attempt->outcome.code, attempt->outcome.message);
 }
 
-/* Outside of a block only what surely fails, so that nothing is kept. */
+/* Outside of a block only calls that surely fail, so that nothing is kept. */
 static void
 by_itself(Attempt *attempt)
 {

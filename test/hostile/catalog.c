@@ -1,6 +1,6 @@
 /*
  * catalog.c
- *		Which functions there are, and what to call them with.
+ *		The functions, and the arguments with which they are called.
  *
  * Functions and their arguments come from the catalog, so one that is added
  * later is called, too.  What stands in place of the arguments that are not

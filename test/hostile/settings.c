@@ -18,7 +18,7 @@
 #define FOUR(a, b, c, d) \
 	5, {AS_IS, {a, true}, {b, true}, {c, true}, {d, true}}
 
-/* Those that have to come before another one, such as role, stand last. */
+/* Settings that must come before another setting, such as role, are last. */
 Factor factors[] = {
 	{"DateStyle", FOUR("SET datestyle TO 'German, DMY'",
 					   "SET datestyle TO 'SQL, MDY'",
@@ -248,7 +248,10 @@ mark(const int *row)
 	return fresh;
 }
 
-/* An uncovered pair into the row, so that each row gets on; false: none. */
+/*
+ * Put an uncovered pair into the row, so that each row covers one; false if no
+ * pair is left.
+ */
 static bool
 begin_row(int *row)
 {

@@ -249,7 +249,7 @@ watched_item(Session *session, Item *item, Mode mode)
 	run_item(session, item, mode);
 }
 
-/* taskq_progress is no part of a transaction: put back what it was. */
+/* taskq_progress is not transactional: restore the former values. */
 void
 watch_restore_progress(void)
 {

@@ -41,7 +41,7 @@ my %LIMIT = (
 	sharing  => 2,        # C files that may share a larger one
 );
 
-# Folders whose files show by their signatures what they share.
+# Folders in which few files share a large struct: signatures show the data
 my %SHARES_LITTLE = map { $_ => 1 } qw(flow/run flow/advance);
 
 # Files whose functions are named after what they are about.
@@ -53,7 +53,7 @@ my $root = shift // '.';
 my %height;
 @height{@LAYERS} = 1 .. @LAYERS;
 
-# file => what was read of it
+# file => its parsed contents
 my %file = map { $_ => read_source($_) } source_files();
 # name => the file that defines it, as extern
 my %extern = map { my $f = $_; map { $_ => $f } @{ $file{$f}{extern} } }

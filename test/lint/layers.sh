@@ -84,7 +84,7 @@ extern TqLow tq_high_look(void);'
 	function_of _PG_init tq_high_say | put_c taskq.c xact/high_text.h
 }
 
-# noticed RULE: in the tree as it is now; and no other rule is broken
+# noticed RULE: the check reports this rule, and no other, for the planted tree
 noticed() {
 	local said rule=$1
 	said=$(perl test/lint/layers.pl "$planted" 2>&1 | cut -f1 | sort -u | tr '\n' ' ')

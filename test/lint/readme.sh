@@ -36,7 +36,7 @@ none 'every target of make that a page names exists' "$(
 			done
 		done)"
 
-# links PAGE: where it links to, without what lies elsewhere
+# links PAGE: prints the targets of its links, without external ones
 links() {
 	grep -oE '\]\([^)]+\)' "$1" | sed 's/^](//; s/)$//' | grep -vE '^https?:'
 }

@@ -47,7 +47,7 @@ statements() {
 		}' "$@"
 }
 
-# findings FILES...: what breaks the rule
+# findings FILES...: prints the calls that break the rule
 findings() {
 	local c sql
 	c=$(printf '%s\n' "$@" | grep '\.[ch]$')

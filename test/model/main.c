@@ -101,7 +101,7 @@ main(int argc, char **argv)
 	return failed > 0;
 }
 
-/* Was the word given, or none at all? */
+/* Was the word given, or no word at all? */
 static bool
 asked_for(const char *word, int argc, char **argv)
 {
@@ -124,7 +124,7 @@ is_enough(void)
 	return failed > 0 && first != NULL && *first != '\0';
 }
 
-/* With all rules nothing is lost, and something is learned. */
+/* With all rules no task is lost, and some ranges are recorded. */
 static void
 check_scenario(void)
 {
@@ -211,7 +211,7 @@ search(Search *search)
 	return sound;
 }
 
-/* Go into a world, unless it was seen; false when it is not sound. */
+/* Enter a world, unless it was seen; false if it is not sound. */
 static bool
 enter(Search *search, const World *world)
 {

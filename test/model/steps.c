@@ -102,7 +102,7 @@ step_name(Step step)
 	return steps[step].name;
 }
 
-/* In how many ways can the actor continue?  0: in none, or not now. */
+/* In how many ways can the actor continue?  0: it has ended, or must wait. */
 int
 choices(const World *world, int number)
 {
@@ -133,7 +133,7 @@ take_step(World *world, int number, int choice)
 	steps[world->actors[number].step].function(world, number, choice);
 }
 
-/* --- those who make something claimable */
+/* --- actors that make a task claimable */
 
 static void
 insert(World *world, int number, int choice)
@@ -178,7 +178,7 @@ lock_row(World *world, int number, int choice)
 	world->actors[number].step = STEP_END;
 }
 
-/* --- those who claim */
+/* --- actors that claim */
 
 static void
 read_moment(World *world, int number, int choice)
@@ -296,7 +296,9 @@ walk(World *world, int number, int choice)
 		actor->step = STEP_LEARN;
 }
 
-/* The next slot with an entry that is not known to be dead; 0: none */
+/*
+ * The next slot with an entry that is not known to be dead; 0 if there is none
+ */
 static int
 next_entry(const World *world, int number)
 {
@@ -480,7 +482,7 @@ show(World *world, int number, bool commit)
 	}
 }
 
-/* The slots at which there is something to claim after the end */
+/* The slots at which a task can be claimed after the end */
 static int
 debts(const World *world, int number, bool commit)
 {
@@ -518,7 +520,7 @@ lower_first(Actor *actor, int owes, Step otherwise)
 		go_to(actor, STEP_DONE);
 }
 
-/* One place, or those of a bulk submission as one span */
+/* One place, or the places of a bulk submission as one span */
 static void
 lower(World *world, int number, int choice)
 {
@@ -552,7 +554,7 @@ forget(World *world, int number, int choice)
 	go_to(&world->actors[number], STEP_DONE);
 }
 
-/* --- what else happens */
+/* --- other events */
 
 static void
 tick(World *world, int number, int choice)

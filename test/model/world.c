@@ -64,7 +64,7 @@ inside(const TqDeadRange *ranges, int count, int slot)
 	return false;
 }
 
-/* Is nothing lost? */
+/* Is no task lost? */
 bool
 world_sound(const World *world, const char **problem)
 {
@@ -148,7 +148,7 @@ owed(const World *world, int slot)
 	return false;
 }
 
-/* A list that is not known lacks nothing. */
+/* A list that is not known is complete. */
 static bool
 listed(const TqRangeLane *lane, int priority)
 {

@@ -26,7 +26,7 @@ made_cache() {
 }
 
 # suite_of MAJOR: the Debian release that has this PostgreSQL; prints nothing
-# for a version that none has
+# for a version that no release has
 suite_of() {
 	case $1 in
 		15) say bookworm ;;

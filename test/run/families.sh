@@ -27,7 +27,8 @@ asked_for() {
 	esac
 }
 
-# pick_files DIRECTORY SUFFIX NAMES: sets files to those so named, or to all
+# pick_files DIRECTORY SUFFIX NAMES: sets files to the files with these names,
+# or to all
 pick_files() {
 	local name file
 	files=()
@@ -182,7 +183,7 @@ build_chaos_client() {
 run_tap() {
 	local dir=$TASKQ_TMP/tap files log test
 	pick_files "$TASKQ_SRC/test/t" .pl "$(asked_for tap)"
-	# what only few of them need
+	# features that only few of them need
 	! grep -q TASKQ_CHAOS_CLIENT "${files[@]}" || build_chaos_client
 	if grep -q TASKQ_BIN_RELEASE "${files[@]}"; then
 		use_build release
@@ -194,7 +195,7 @@ run_tap() {
 	use_build test
 	mkdir -p "$dir/tmp_check/log" "$dir/templates"
 	pushd "$dir" >/dev/null || exit
-	# the slowest first, so that none of them runs alone at the end
+	# the slowest first, so that no slow test runs alone at the end
 	mapfile -t files < <(grep -l '(takes long)' "${files[@]}"
 		grep -L '(takes long)' "${files[@]}")
 	# several at the same time: they wait more than they work

@@ -13,7 +13,8 @@ config_dir() {
 	say "$dir"
 }
 
-# link_entries FROM TO: a directory with links to what is in another one
+# link_entries FROM TO: makes a directory with links to the entries of another
+# directory
 link_entries() {
 	mkdir -p "$2"
 	find "$1" -mindepth 1 -maxdepth 1 ! -name 'taskq*' \

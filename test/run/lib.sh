@@ -1,4 +1,4 @@
-# lib.sh: what the scripts of the harness share.
+# lib.sh: functions that the scripts of the harness share.
 
 set -u
 unset CDPATH MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
@@ -62,9 +62,9 @@ is_server() {
 	[ ! -e /proc/self ] || [ "$(readlink "/proc/$1/cwd")" = "$2" ]
 }
 
-# stop_servers DIRECTORY: those whose data directories lie below, by their pid
-# files; immediately, without a checkpoint. A server that is just starting may
-# write its file late, so this repeats until nothing is left.
+# stop_servers DIRECTORY: stops the servers whose data directories are below
+# it, by their pid files; immediately, without a checkpoint. A server that is
+# just starting may write its file late, so this repeats until nothing is left.
 stop_servers() {
 	local file pid
 	while file=$(find "$1" -name postmaster.pid -print -quit) &&

@@ -1,4 +1,4 @@
-# packages.sh: what the tests need of the machine. Each need is checked by
+# packages.sh: the needs of the tests on the machine. Each need is checked by
 # itself, so that a PostgreSQL built by hand is as good as Debian's; what is
 # missing is installed from Debian, or named.
 
@@ -168,7 +168,7 @@ need_packages() {
 		die "these Debian packages are missing and could not be installed: $missing"
 }
 
-# some_packages: those of needs_some that are available
+# some_packages: the packages of needs_some that are available
 some_packages() {
 	local missing
 	missing=$(missing_packages needs_some)

@@ -34,7 +34,7 @@ sub program
 	return ($^X, $file);
 }
 
-# The end of what a test of PostgreSQL::Test wrote down
+# The end of the log of a test of PostgreSQL::Test
 sub show_log
 {
 	my ($file) = @_;

@@ -53,9 +53,9 @@ stop_server() {
 # What no server may log, unless a test expects it
 BAD_LOG='\] XX[0-9A-Z]{3} |PANIC:|TRAP:|was terminated by signal|was terminated by exception'
 
-# scan_log LOG TEST...: prints what should not be there; true if there is
-# nothing. A test names what it expects in a line "expect-log: REGEX" of its
-# own.
+# scan_log LOG TEST...: prints the lines that should not be there; true if
+# there are no such lines. A test names the lines that it expects in a line
+# "expect-log: REGEX" of its own.
 scan_log() {
 	local log=$1 expected
 	shift

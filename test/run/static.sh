@@ -26,8 +26,8 @@ clang_warns() {
 	static_case "clang${2:+ $2}" "$dir/clang"
 }
 
-# run_cppcheck HEADERS: it reads none of the server's headers, and gets the
-# version as a definition; the debug points are read, too
+# run_cppcheck HEADERS: cppcheck does not read the server's headers, and gets
+# the version as a definition; the debug points are read, too
 run_cppcheck() {
 	cppcheck --quiet -j2 --std=c11 --inline-suppr \
 		--enable=warning,performance,portability \

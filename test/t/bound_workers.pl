@@ -364,7 +364,7 @@ for my $how ('crash', 'restart')
 	if ($how eq 'crash')
 	{
 		kill 'KILL', $one->query_safe('SELECT pg_backend_pid()');
-		ok(recovered($node, ++$crashes, $BOUND), 'a backend was killed, and the server has come back');
+		ok(recovered($node, ++$crashes, $BOUND), 'a backend was killed, and the server has recovered');
 	}
 	else
 	{

@@ -91,7 +91,7 @@ $sql->("SELECT taskq_submit('lanes', '1', tags => ARRAY['t' || i]) FROM generate
 my $tags = "(SELECT array_agg('t' || i) FROM generate_series(1, 16) i)";
 my $claim = "SELECT payload FROM taskq_claim('lanes', tags => $tags)";
 $sql->($claim) for 1 .. 3;
-cmp_ok(descents($claim), '<=', 4, 'a claim looks at few of the lanes that match');
+cmp_ok(descents($claim), '<=', 4, 'a claim reads few of the lanes that match');
 is($sql->("SELECT count(*) FROM taskq_claim('lanes', max_tasks => 100, tags => $tags)"), '13', 'it gets the tasks of the other lanes');
 is($sql->($claim), '', 'then the queue is empty');
 is(descents($claim), 0, 'a claim from the empty queue does not read the index');

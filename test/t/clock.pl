@@ -126,7 +126,7 @@ is(error_of($node, "SELECT taskq_complete($id, $first)"), '', 'a long lease cont
 is($sql->($work), 'second|', 'a workflow continues');
 is($sql->("SELECT step FROM taskq.workflow_steps WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1"), 'second', 'its second step ended before the first one, as the clock says');
 $sql->(q{SELECT taskq_fail(task_id, token, 'e', retryable => false) FROM taskq_claim('u')});
-is($sql->($work), 'compensate:second|', 'the second step is compensated first all the same');
+is($sql->($work), 'compensate:second|', 'the second step is compensated first nevertheless');
 is($sql->($work), 'compensate:first|', 'the first step is compensated next');
 is($sql->('SELECT state, reason FROM taskq.workflows'), 'error|compensated', 'the instance is compensated');
 sound($node);

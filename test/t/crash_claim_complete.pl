@@ -172,7 +172,7 @@ SQL
 		$pid ne '' && hit($node, $pid);
 	}) or next;
 	$hit++;
-	recovered($node, ++$crashes) or die 'the server did not come back';
+	recovered($node, ++$crashes) or die 'the server did not recover';
 }
 ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'many' AND state <> 'done'") eq '0' }),
 	'all tasks are done in the end');

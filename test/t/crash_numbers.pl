@@ -175,7 +175,7 @@ $ids{"postgres $_"}++ for $last, $last + 1;
 $last = sql("SELECT last_value FROM taskq.token_bound_seq");
 my $far = sql("SELECT taskq_submit('far')");
 sql("UPDATE taskq.task SET token = $last WHERE task_id = $far");
-is(sql("SELECT token FROM taskq_claim('far')"), $last + 1, 'a token beyond the bound is given out');
+is(sql("SELECT token FROM taskq_claim('far')"), $last + 1, 'a claim gets a token beyond the bound');
 cmp_ok(sql("SELECT last_value FROM taskq.token_bound_seq"), '>', $last + 1, 'it raises the bound');
 rolled_back(1);
 

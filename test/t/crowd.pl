@@ -131,7 +131,7 @@ timely(2, 'a fast shutdown with a hundred waiting sessions succeeds', sub {
 	my $began = time;
 	$node->stop('fast');
 	my $took = time - $began;
-	is(join(' ', answers(100, $LONG, @crowd)), join(' ', ('57P01') x 100), 'they are told of the shutdown');
+	is(join(' ', answers(100, $LONG, @crowd)), join(' ', ('57P01') x 100), 'they report the shutdown');
 	$node->start;
 	return $took;
 });

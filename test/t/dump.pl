@@ -31,7 +31,7 @@ my $contents = contents($source, 'postgres');
 my $numbers = numbers($source, 'postgres');
 my @empty = map { /^(\w+)\|0\|/ ? $1 : () } split /\n/, $contents;
 is("@empty", join(' ', (map { "archive_$_" } '01', '02', '04' .. '14'), (map { "transition_$_" } '01', '02', '04' .. '14')),
-	'all tables but those of the leaves not in use have rows');
+	'all tables have rows, except the leaves that are not in use');
 is($source->safe_psql('postgres', 'SELECT string_agg(DISTINCT state, \' \' ORDER BY state) FROM taskq.tasks'),
 	'blocked cancelled dead done filtered pending running suspended', 'there are tasks in every state');
 

@@ -105,7 +105,7 @@ timely(1 + 0.5 + 0.5, 's from the last heartbeat to the return: dead threshold, 
 	my $begin = time;
 	is($sql->("SELECT taskq_register('w') IS NULL; SELECT lease_until IS NULL FROM taskq_claim('dying', 'w')"), "f\nt",
 		'a registered worker holds a task while it lives');
-	ok(within(20, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'w'") =~ /stale|dead/ }), 'a silent worker is stale');
+	ok(within(20, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'w'") =~ /stale|dead/ }), 'a worker without heartbeats is stale');
 	ok(within(20, sub { $state->($id) eq 'pending' }), 'its task is returned');
 	my $took = time - $begin;
 	cmp_ok($took, '>=', 1, 'the worker is not dead before the threshold');
@@ -127,7 +127,7 @@ $id = $sql->("SELECT taskq_submit('freed')");
 my $open = $node->background_psql('postgres');
 $open->query_safe("SELECT taskq_register('changed'); BEGIN; SELECT taskq_drain('changed')");
 $sql->("SELECT taskq_register('free'); SELECT taskq_claim('freed', 'free')");
-ok(within(40, sub { $state->($id) eq 'pending' }), 'a task of another silent worker is returned');
+ok(within(40, sub { $state->($id) eq 'pending' }), 'a task of another worker without heartbeats is requeued');
 is($sql->("SELECT state FROM taskq.workers WHERE worker = 'changed'"), 'stale', 'the worker whose row is being changed is skipped');
 $open->query_safe('COMMIT');
 ok(within(40, sub { $sql->("SELECT state FROM taskq.workers WHERE worker = 'changed'") eq 'dead' }), 'it is dead after that');

@@ -62,11 +62,11 @@ my $id = $sql->("SELECT taskq_submit('q', tags => '{red}', max_attempts => 1)");
 $sql->("SELECT taskq_claim('q', 'w')");
 comes_to_say("taskq_explain($id)",
 	qr/^Task $id of queue "q" has been running since $time, attempt 1 of 1: worker "w" holds it, but is silent: it was last seen at $time, and is declared dead after 01:00:00 of silence\.$/,
-	'worker_stale', 'a silent worker holds it');
+	'worker_stale', 'a worker without heartbeats holds it');
 my $next = $sql->("SELECT taskq_submit('q', tags => '{red}')");
 says($node, 'postgres', "taskq_explain($next)",
 	qr/it is ready, but every worker that could claim it \(1\) is silent: "w" was last seen at $time\. Start another worker\.$/,
-	'workers_stale', 'all workers are silent');
+	'workers_stale', 'no worker sends heartbeats');
 like($sql->("SELECT taskq_explain_claim('q', 'w', '{red}'); SELECT state FROM taskq.workers WHERE worker = 'w'"),
 	qr/would get a task now: $next\.\nstale$/, 'asking about a worker is not a heartbeat of it');
 $sql->("SELECT taskq_register('executioner', '{nothing}')");
@@ -88,7 +88,7 @@ $sql->("SELECT taskq_claim('q', lease => '1 ms')");
 comes_to_say("taskq_explain($id)", qr/\(lease_expired\): attempt 1 of 1 ended because its lease expired;/, 'dead_lease', 'its lease expired');
 $id = $sql->("SELECT taskq_submit('q', max_attempts => 1, options => '{\"time_limit\": \"1 ms\"}')");
 $sql->("SELECT taskq_claim('q', lease => '1 h')");
-comes_to_say("taskq_explain($id)", qr/\(timeout\): attempt 1 of 1 exceeded its time_limit;/, 'dead_timeout', 'its time limit is over');
+comes_to_say("taskq_explain($id)", qr/\(timeout\): attempt 1 of 1 exceeded its time_limit;/, 'dead_timeout', 'its time limit has passed');
 
 # --- transactions that are still open
 my $other = $node->background_psql('postgres');

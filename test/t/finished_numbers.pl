@@ -39,7 +39,7 @@ sub count_now
 	return if within(60, sub {
 		$sql->('SELECT count(*) FROM taskq_run_reapers()');
 		$sql->("SELECT counted_at > '$since' FROM taskq.queues WHERE queue = 'many'") eq 't' });
-	fail('a count comes in time');
+	fail('the count is done in time');
 }
 
 sub begin_test
@@ -72,7 +72,7 @@ $sql->(finish(1));
 count_now();
 is_counted('61|3', 'an uncommitted task is not counted');
 $other->query_safe('COMMIT');
-is_counted('61|3', 'after its commit the numbers are still those of the count before');
+is_counted('61|3', 'after its commit the numbers are still those of the previous count');
 count_now();
 is_counted('91|3', 'the next count has it');
 $other->query_safe(finish(2));
@@ -91,7 +91,7 @@ $sql->(finish(1));
 count_now();
 is_counted('91|2', 'a prepared end is not counted');
 $other->query_safe("COMMIT PREPARED 'p'");
-is_counted('91|2', 'after its commit the numbers are still those of the count before');
+is_counted('91|2', 'after its commit the numbers are still those of the previous count');
 count_now();
 is_counted('101|2', 'the next count has it');
 

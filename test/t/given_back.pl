@@ -92,7 +92,7 @@ isnt($with_it, $before, 'a queue that is being created has a counter');
 $sql->("SELECT taskq_register('goes', max_running => 1), taskq_submit('plain'); SELECT task_id FROM taskq_claim('plain', 'goes')");
 isnt($sql->($counters), $with_it, 'a worker that is being created has one, too');
 $sql->("BEGIN; SELECT taskq_deregister('goes'); PREPARE TRANSACTION 'ends'; COMMIT PREPARED 'ends'");
-ok(within(60, sub { $sql->($counters) eq $with_it }), 'they keep their entries while those of others are freed');
+ok(within(60, sub { $sql->($counters) eq $with_it }), 'they keep their entries while the entries of others are freed');
 is($sql->('SELECT problem, detail FROM taskq_check()'), '', 'they are not reported as leaked');
 $making->query_safe('ROLLBACK');
 $making->quit;

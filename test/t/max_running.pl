@@ -65,7 +65,7 @@ while ((my $at = (time - $begin) / $SECONDS) < 3)
 		my $pid = $try->("SELECT pid FROM pg_stat_activity WHERE application_name = 'limit_client' ORDER BY random() LIMIT 1");
 		if ($pid ne '' && hit($node, $pid))
 		{
-			recovered($node, ++$done{crashes}, 20) or die 'the server did not come back';
+			recovered($node, ++$done{crashes}, 20) or die 'the server did not recover';
 		}
 	}
 	elsif (rand() < 0.4)

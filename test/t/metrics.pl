@@ -166,7 +166,7 @@ my $victim = $node->background_psql('postgres', on_error_stop => 0);
 my $pid = $victim->query('SELECT pg_backend_pid()');
 kill 'KILL', $pid;
 eval { $victim->quit };
-ok(recovered($node, 1, 60), 'the server comes back from a crash');
+ok(recovered($node, 1, 60), 'the server recovers from a crash');
 like(slurp_file($node->logfile, $offset), qr/taskq: metrics start at zero/, 'the log says that metrics start at zero');
 is($counted->('many'), '', 'the metrics are zero');
 is($sql->("SELECT count(*) > 0 AND bool_and(since > '$since') FROM taskq.metrics WHERE kind <> 'gauge'"), 't', 'the metrics show the time since then');

@@ -187,7 +187,7 @@ is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE 
 	'no background process runs there');
 unlike(slurp_file($standby->logfile), qr/\] XX\w{3} |PANIC|terminated by signal|taskq worker|taskq launcher/, 'its log has no errors');
 $standby->stop('fast');
-is($sql->("SELECT state FROM taskq_get($id)"), 'running', 'none of the calls has changed anything');
+is($sql->("SELECT state FROM taskq_get($id)"), 'running', 'the calls have changed nothing');
 
 sound($node, bugs => \&bugs);
 

@@ -31,7 +31,7 @@ $sql->("SELECT setval('taskq.queue_id_seq', $LAST - 1)");
 $sql->("SELECT taskq_create_queue('last')");
 is(queue('last'), $LAST, 'the last number of a queue');
 $sql->("SELECT taskq_submit('after it')");
-is(queue('after it'), queue('kept 2') + 1, 'then numbers start again, and those of existing queues are skipped');
+is(queue('after it'), queue('kept 2') + 1, 'then numbers start again, and the numbers of existing queues are skipped');
 
 $sql->("SELECT taskq_create_queue('history', '{\"history\": \"transitions\"}'), taskq_submit('history')");
 my $former = queue('history');

@@ -83,7 +83,7 @@ END
 
 my $connstr = "host=$dir port=$port dbname=postgres user=$user";
 
-# pooled(SCRIPT): what a psql prints that is connected to the pooler
+# pooled(SCRIPT): the output of a psql that is connected to the pooler
 sub pooled
 {
 	my ($script) = @_;
@@ -126,7 +126,7 @@ sub call_all
 	return @answers;
 }
 
-# The same, and compare the answers.
+# call_all, and compare the answers.
 sub make
 {
 	my @answers = call_all(@_);
@@ -135,7 +135,7 @@ sub make
 	return;
 }
 
-# How often one connection followed the other
+# How often the calls changed the connection
 sub changes { return scalar grep { $at[$_] ne $at[ $_ - 1 ] } 1 .. $#at }
 
 ok(start_pooler(), 'the pooler is there');
@@ -182,12 +182,12 @@ make(@calls);
 my @heartbeats = map { [ "heartbeat $_" => q{(SELECT h.state FROM taskq_heartbeat('w') AS h)}, 'active' ] } 1 .. 40;
 make(@heartbeats);
 # a busy machine may delay the reset of one connection for long
-ok(within(30, sub { changes() > 5 || do { call_all(@heartbeats); 0 } }), 'the calls went from one connection to the other');
+ok(within(30, sub { changes() > 5 || do { call_all(@heartbeats); 0 } }), 'the calls changed between the two connections');
 make(@later);
 my %seen = map { $_ => 1 } @at;
 is_deeply([ sort keys %seen ], [ sort @both ], 'the calls used both');
 
-# What does not work, as doc/operate/pooling.md says
+# Features that do not work with a pooler, according to doc/operate/pooling.md
 is(pooled("PREPARE p AS SELECT 1;\nEXECUTE p;\n\\echo :SQLSTATE\n") =~ /^(\w{5})$/m ? $1 : '', '26000',
 	'a prepared statement is not there in the next transaction');
 is(pooled("BEGIN;\nPREPARE p AS SELECT 'here';\nEXECUTE p;\nCOMMIT;\n"), "here\n", 'it is there in the same transaction');

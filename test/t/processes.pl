@@ -55,7 +55,7 @@ $node->restart;
 awaits_worker($node, $_, 0, 15, "after a restart: a worker in $_")
   for qw(one two);
 is($node->safe_psql('postgres', $workers),
-	'one,two', 'there is none in a template, nor where connections are not allowed');
+	'one,two', 'a template, and a database that allows no connections, have no worker');
 $node->safe_psql('postgres', 'ALTER DATABASE shut ALLOW_CONNECTIONS true');
 awaits_worker($node, 'shut', 0, 15, 'connections allowed: the worker returns');
 $node->safe_psql('postgres', 'ALTER DATABASE pattern IS_TEMPLATE false');
@@ -73,7 +73,7 @@ awaits_worker($node, 'one', 0, 15, 'the worker starts');
 
 my $session = open_session($node, 'one');
 $session->query_safe('BEGIN; DROP EXTENSION taskq');
-is(worker($node, 'one'), '', 'there is none while the drop is not yet committed');
+is(worker($node, 'one'), '', 'no worker runs while the drop is not yet committed');
 $session->query_safe('ROLLBACK');
 awaits_worker($node, 'one', 0, 15, 'after a drop that is rolled back it returns');
 

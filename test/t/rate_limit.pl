@@ -1,7 +1,7 @@
 # Eight clients claim for ten seconds from a queue whose limit is 100 tasks a
-# second, and roll back about half of their claims. Their records show that as
-# many claims were kept as allowed, and at no time more. Claims that are rolled
-# back are returned to the limit.
+# second, and roll back about half of their claims. Their records show that the
+# limit was reached, and never exceeded. Claims that are rolled back are
+# returned to the limit.
 use strict;
 use warnings;
 use FindBin;
@@ -30,7 +30,8 @@ ok(within(10, $all_begin), 'eight clients are at work');
 within($SECONDS, sub { 0 });
 end_clients($clients);
 
-# Nanoseconds: of the first call, then of each kept claim from and to.
+# Nanoseconds: the time of the first call, then begin and end of each kept
+# claim.
 my (@kept, %errors, %tasks, $began, $undone);
 for (said($clients))
 {
@@ -55,7 +56,7 @@ for (said($clients))
 	}
 }
 is(join(' ', keys %errors), '', 'no errors');
-is(scalar keys %tasks, scalar @kept, 'no task was handed out twice');
+is(scalar keys %tasks, scalar @kept, 'no task was claimed twice');
 
 # Certainly made within [A, B]: sent after A, answered before B.
 my @to = sort { $a <=> $b } map { $_->{to} } @kept;
@@ -65,7 +66,7 @@ cmp_ok($in_ten, '>=', 900, 'at least 900 claims');
 cmp_ok($in_ten, '<=', 1100, 'at most 1,100 claims');
 cmp_ok($undone, '>=', 100, 'many were rolled back (void otherwise)');
 
-# The bucket is empty in the beginning.
+# The bucket is empty at first.
 my $ahead = 0;
 for my $i (0 .. $#to)
 {
@@ -96,8 +97,8 @@ note sprintf 'figure: at most %d claims in a window of 1 s', $most;
 cmp_ok($most, '<=', 2 * $COUNT, 'not more than 200 in any second');
 cmp_ok($most_over, '<=', 0.01, 'never more than 100 and 100 for each second');
 
-# --- a claim that is rolled back later is returned, but not beyond what the
-# time would have given without it
+# --- a claim that is rolled back later is returned, but only as far as the
+# bucket would be full without it
 $sql->(<<'SQL');
 SELECT taskq_create_queue('slow', '{"rate_limit": {"count": 5, "per": "250 ms"}}');
 SELECT count(*) FROM taskq_submit_many('slow', array_fill('{}'::jsonb, ARRAY[100]));

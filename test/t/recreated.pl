@@ -1,8 +1,8 @@
-# Sessions outlive DROP EXTENSION and CREATE EXTENSION, in one transaction or in
-# two, by the session itself or by another one. They do not use for the new
-# extension what they have cached of the former one or have done earlier in the
-# transaction. The same holds after rows are loaded by other means than the
-# session's calls, and with a library that is not preloaded.
+# Sessions outlive DROP EXTENSION and CREATE EXTENSION, in one transaction or
+# in two, by the session itself or by another one. For the new extension they
+# do not use what they have cached of the former extension, or have done
+# earlier in the transaction. The same holds after rows are loaded by other
+# means than the session's calls, and with a library that is not preloaded.
 use strict;
 use warnings;
 use FindBin;
@@ -46,7 +46,7 @@ for my $server ('preloaded', 'not preloaded')
 }
 
 # lives_on(NAME, REPLACE): a session that has used the extension continues with
-# the next one.
+# its replacement.
 sub lives_on
 {
 	my ($what, $replace) = @_;

@@ -58,7 +58,7 @@ sub agree
 	return;
 }
 
-# The part below a heading, up to the next heading
+# Returns the part below a heading, up to the next heading
 sub section
 {
 	my ($heading) = @_;
@@ -67,7 +67,7 @@ sub section
 	return $part // '';
 }
 
-# once(WHAT, NAMES): no name comes twice
+# once(WHAT, NAMES): no name occurs twice
 sub once
 {
 	my ($what, @names) = @_;
@@ -126,7 +126,7 @@ my $name = qr/(?:PROCEDURE\s+)?(?:taskq_\w+|taskq\.\w+)/;
 	}
 }
 
-# What the page says, created in the schema that the page names
+# The signatures of the page, created in the schema that the page names
 $node->safe_psql('postgres', 'CREATE SCHEMA reference');
 for my $its (sort keys %said)
 {
@@ -259,7 +259,7 @@ for my $row (@options)
 	is(with($option, $_, $more{$option}), 'TQ004', "$option: $_ is not") for @bad, '{"a": 1}';
 }
 
-# Defaults that can be seen
+# Defaults that calls show
 my %default = map { (quoted($_->[0]))[0] => $_->[1] =~ s/`|−//gr } @options;
 $node->safe_psql('postgres', q{SELECT taskq_create_queue('seen'), taskq_submit('seen')});
 is($node->safe_psql('postgres', 'SELECT priority, max_attempts, lease_until - clock_timestamp()'
@@ -271,7 +271,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, 20) n"
 	  . join(', ', map { "\"$_\": " . json($default{$_}) } qw(retry retry_base retry_cap retry_jitter))
 	  . '}$$, n, 0.7)'), 0, 'the defaults of retries');
 
-# Settings: default, range, unit, who sets it.
+# Settings: default, range, unit, and who can set them.
 
 my %unit = ('' => 1, ms => 0.001, s => 1, min => 60, h => 3600, d => 86_400, kB => 1, MB => 1024, GB => 1024 * 1024);
 my %context = (superuser => 'superuser', reload => 'sighup', start => 'postmaster');

@@ -88,7 +88,7 @@ $replica->safe_psql('bare', "CREATE SUBSCRIPTION without CONNECTION '$connection
 $replica->wait_for_subscription_sync($publisher, 'with_extension', 'postgres');
 $replica->wait_for_subscription_sync($publisher, 'without', 'bare');
 
-# Both have what the publisher has: rows of archives are replicated by leaf.
+# Both replicas have the publisher's rows; the archive is replicated by leaf.
 sub same
 {
 	my ($words) = @_;
@@ -146,7 +146,7 @@ my $before = contents($replica, 'postgres');
 ok(stays(20, sub { contents($replica, 'postgres') eq $before }), 'nothing happens in the replica');
 is(worker_pid($replica), '', 'it has no background worker');
 
-# --- it takes over
+# --- the replica takes over
 my $highest = $replica->safe_psql('postgres', 'SELECT max(task_id) FROM taskq.tasks');
 $replica->safe_psql('postgres', $_)
   for 'ALTER SUBSCRIPTION with_extension DISABLE', 'ALTER SUBSCRIPTION with_extension SET (slot_name = NONE)',

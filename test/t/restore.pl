@@ -20,7 +20,7 @@ my $node = start_node('node', init => { allows_streaming => 'logical' }, 'fsync'
 	'max_worker_processes' => 30, 'max_connections' => 80);
 my $in = sub { my ($db, $sql) = @_; $node->safe_psql($db, $sql) };
 
-# --- what is restored
+# --- the contents to be restored
 my $fill = <<'SQL';
 SELECT taskq_create_queue('q');
 SELECT taskq_create_queue('m', '{"max_running": 2, "max_depth": 10}');
@@ -41,8 +41,8 @@ for (['plain.sql'], ['inserts.sql', '--inserts'], ['custom', '-Fc'], ['directory
 	command_ok([ 'pg_dump', '-d', $node->connstr('source'), '-f', "$dir/$file", @options ], "pg_dump $file");
 }
 
-# What a polling worker leaves in memory, without taking a task: it comes from
-# other queues, and checks these.
+# Poll as a worker of other queues does, without taking a task: this leaves
+# entries in shared memory.
 my $look = <<'SQL';
 SELECT count(*) FROM taskq_claim('q', tags => '{a}');
 SELECT count(*) FROM taskq_claim('m');

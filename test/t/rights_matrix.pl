@@ -94,7 +94,7 @@ for my $cell (grep { $_->{object} =~ /^(?:task|held|stale)[12]$/ && !$_->{public
 is(first_of(@differ), '', 'the same message, DETAIL, HINT and context, byte by byte');
 cmp_ok($compared, '>', 300, 'many messages were compared');
 
-# --- and in lists with others
+# --- the same in lists with other tasks
 my ($q2, $t2) = split /\|/, $sql->("SELECT task_id, token FROM m.task WHERE queue = 'q2' AND what = 'running'");
 my $none = unknown_id();
 my %list = (
@@ -154,7 +154,7 @@ sound($node, database => 'rights');
 $node->stop('fast');
 done_testing();
 
-# Some of many
+# Selects some of many calls
 sub first_of
 {
 	my $more = @_ - 10;

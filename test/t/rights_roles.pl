@@ -92,8 +92,8 @@ is($as->('mixed', "SELECT taskq_get(1)"), '42501', 'DROP OWNED takes EXECUTE');
 my $oid = $sql->("SELECT oid FROM pg_roles WHERE rolname = 'mixed'");
 $sql->('DROP ROLE mixed');
 
-# --- the next role of that name, before and after the background worker has
-# noticed
+# --- a later role with the same name, before and after the background worker
+# has noticed
 my $nothing = sub {
 	my ($when) = @_;
 
@@ -120,7 +120,7 @@ $sql->('DROP ROLE mixed', 'CREATE ROLE mixed', 'SET allow_system_table_mods = on
 $nothing->('the same name and number');
 is($sql->("SET ROLE mixed; SELECT count(*) FROM taskq.queues"), '0', 'the new role owns no queue');
 
-# --- what a dropped role leaves
+# --- the rows that a dropped role leaves
 is($sql->("SELECT submitted_by, run_as FROM taskq.tasks WHERE payload = '\"of mixed\"'"), 'mixed|mixed', 'the tasks of a dropped role show who submitted them');
 is($sql->("SELECT role FROM taskq.workers WHERE worker = 'worker of mixed'"), 'mixed', 'the worker of a dropped role is shown');
 is($as->('work_all', "SELECT taskq_register('worker of mixed')"), '42501', 'its name is not free');
@@ -147,7 +147,7 @@ $sql->("SELECT taskq_revoke('q1', 'guest', '{work}')");
 is($sql->("SELECT proname FROM pg_proc WHERE proname LIKE 'taskq\\_%' AND has_function_privilege('guest', oid, 'EXECUTE')"), 'taskq_version',
 	'it is revoked with the last one');
 
-# --- plans and conditions: a function that reveals what it is given
+# --- plans and conditions: a function that reveals its arguments
 $sql->(<<'SQL');
 CREATE FUNCTION m.leak(anyelement) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS $$BEGIN RAISE NOTICE 'told %', $1; RETURN true; END$$;
 CREATE OPERATOR public.<<< (FUNCTION = m.leak, RIGHTARG = anyelement);

@@ -27,7 +27,7 @@ sub claimed
 	return ($id, $sql->("SELECT token FROM taskq_claim('q', lease => '$lease')"));
 }
 
-# is_over(ID): its lease has just ended
+# is_over(ID): lets the lease of the task end now
 sub is_over
 {
 	my ($id) = @_;

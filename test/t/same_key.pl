@@ -1,6 +1,6 @@
 # Sixteen clients submit tasks that supersede each other, and change overlapping
 # sets of tasks and documents, named in any order. There is no deadlock and no
-# error. The last task is left, and each change has been made once.
+# error. At the end the last task is left, and each change has been made once.
 use strict;
 use warnings;
 use FindBin;

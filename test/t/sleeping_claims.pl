@@ -60,7 +60,7 @@ my $theirs = $sql->("SELECT taskq_purge('theirs', '{pending}')");
 ok(within(30, \&all_asleep), 'the claims still sleep');
 is(held(), 0, 'they still have no lock');
 
-# --- CONCURRENTLY waits for their snapshots: for their wait at most
+# --- CONCURRENTLY waits for their snapshots, but no longer than they wait
 my ($rc, $out, $err) = $node->psql('postgres', "SET statement_timeout = '1 s'; REINDEX TABLE CONCURRENTLY taskq.task");
 like($err, qr/statement timeout/, 'REINDEX CONCURRENTLY waits for statements that sleep');
 $sql->('REINDEX TABLE taskq.task');
@@ -68,7 +68,8 @@ $sql->($_) for map { "DROP INDEX IF EXISTS taskq.$_" } split /\n/, $sql->(<<'SQL
 SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE NOT i.indisvalid AND c.relnamespace = 'taskq'::regnamespace
 SQL
 
-# --- they claim with the objects that exist now, and keep what they claim
+# --- the sessions claim with the new objects, and keep the tasks that they
+# claim
 $sql->("SELECT taskq_submit_many('q', array_fill('{}'::jsonb, ARRAY[20]))");
 my @got = map { answer($waiters[$_]) } grep { $kinds[ ($_ + 1) % @kinds ] ne "'none'" && $kinds[ ($_ + 1) % @kinds ] ne "'limited'" } 0 .. 19;
 is(join(' ', grep { $_ ne '{}' } @got), '', 'each gets a task');

@@ -88,8 +88,8 @@ ok(within(20, sub { worker_pid($standby) ne '' }), 'duties start on the promoted
 my @new = map { clients($standby, 150, 4, "$dir/new_$_.log") } 1 .. 4;
 waitpid $_, 0 for @pids, @new;
 
-# The old primary is even started again, and gives out the tokens of another
-# start; so does the new one.
+# The old primary is started again, and then uses tokens of another start; so
+# does the new primary.
 $primary->restart;
 my @late = map { clients($primary, 50, 3, "$dir/old_late_$_.log") } 1 .. 4;
 waitpid $_, 0 for @late;
@@ -118,7 +118,7 @@ for my $side ('old', 'new')
 note 'figure: ' . join ', ', map { "$_: $count{$_}" } sort keys %count;
 cmp_ok($count{'old ids'}, '>', 1000, 'the old primary gave out ids');
 cmp_ok($count{'new ids'}, '>', 300, 'the new primary gave out ids');
-cmp_ok($count{'new pairs'}, '>', 300, 'tokens were given out, too');
+cmp_ok($count{'new pairs'}, '>', 300, 'tasks were claimed, too');
 is($same_id, 0, 'no id was given twice');
 is($same_pair, 0, 'no pair of id and token was given twice');
 is($standby->safe_psql('postgres', 'SELECT max(task_id) > 16777216 FROM taskq.tasks'), 't',

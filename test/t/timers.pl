@@ -1,6 +1,6 @@
 # Sleeping sessions are woken at the moment when a task becomes due, by the
 # background worker, and do not poll. They are also woken when a claim that was
-# delayed can succeed. If either wakes or NOTIFY fail, the other one continues.
+# delayed can succeed. If wakes fail, NOTIFY continues, and vice versa.
 # (takes long)
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use TaskqTest;
 use TaskqWaiters;
 
 # A waiter checks after 60 s in any case, and so does the background worker.
-# What takes longer than this was not a wake.
+# A claim that takes longer than this was not woken.
 my $TOLD = 30;
 
 # The periodic checks that might replace timers run once an hour.
@@ -133,8 +133,8 @@ SELECT taskq_alter_queue('raised', '{"max_running": 2}'), taskq_alter_queue('rat
 COMMIT;
 SQL
 
-# --- what each sleeper knows itself: the next token of a rate, and the end of a
-# pause
+# --- times that each sleeper knows itself: the next token of a rate, and the
+# end of a pause
 $sql->(<<'SQL');
 SELECT taskq_create_queue('bucket', '{"rate_limit": {"count": 1, "per": "3 s"}}'), taskq_create_queue('paused');
 SELECT taskq_submit(q, to_jsonb(q)) FROM unnest('{bucket,paused}'::text[]) q;
@@ -169,8 +169,8 @@ is(answer($w, $TOLD), '"prepared"', 'a task of a prepared transaction');
 is(answer($lease, $TOLD), '"lease"', 'a task whose lease has expired');
 in_time('these', 'flood', 'prepared');
 
-# --- the background worker is replaced, and the server restarts: the next one
-# knows what is due, though no session has notified it
+# --- the background worker is replaced, and the server restarts: the next
+# background worker knows what is due, though no session has notified it
 $w = claiming("'worker'");
 ok(asleep($w), 'a session sleeps');
 $sql->("SELECT taskq_submit('worker', '\"worker\"', delay => '1 s'); SELECT pg_terminate_backend(" . worker_pid($node) . ')');
@@ -196,7 +196,7 @@ like(slurp_file($node->logfile), qr/CONTEXT:.*taskq duty "notify"/s, 'the error 
 $heard->();
 $sql->("SELECT taskq_submit('t', '\"t\"', delay => '4 s')");
 $sql->(join "\n", map { "SELECT taskq_submit('n');" } 1 .. 100);
-is(answer($w, $TOLD), '"t"', 'tasks that become due wake the session all the same');
+is(answer($w, $TOLD), '"t"', 'tasks that become due wake the session nevertheless');
 in_time('while NOTIFY fails', 't');
 cmp_ok(faults('notify_send'), '<=', 10, 'NOTIFY is not tried for each commit');
 ok(!$heard->(), 'no notification arrives');

@@ -1,6 +1,6 @@
 # A worker that was frozen beyond its lease can still finish its task until the
-# task is reclaimed, and not afterwards. A worker that died between sending a
-# call and reading its result does not know the result, but there is one.
+# task is reclaimed, and not afterwards. The call of a worker that died before
+# it read the result has taken effect nevertheless.
 use strict;
 use warnings;
 use FindBin;
@@ -49,8 +49,8 @@ sub answer
 	return $err =~ /ERROR:\s+(\w{5})/ ? $1 : '';
 }
 
-# Keep the background worker from returning anything: its duty fails, and the
-# test has seen this for a task whose lease has expired.
+# Keeps the background worker from reclaiming tasks: its duty fails, and the
+# test has seen the failure for a task whose lease has expired.
 sub let_duties_fail
 {
 	my ($fail) = @_;
@@ -75,14 +75,14 @@ my $id = $sql->("SELECT taskq_submit('complete')");
 my $frozen = worker();
 my (undef, $token) = claim($frozen, '200 ms', 'complete');
 ok($node->poll_query_until('postgres', "SELECT clock_timestamp() > lease_until FROM taskq_get($id)"),
-	'the lease is over');
+	'the lease has expired');
 is($seen->($id), 'running|1', 'the task was not reclaimed');
 is(answer($frozen, "BEGIN; INSERT INTO effect (task_id) VALUES ($id); SELECT taskq_complete($id, $token); COMMIT;"),
 	'', 'a late completion is accepted');
 is($seen->($id), 'done|1', 'the task is done');
 is($sql->("SELECT count(*) FROM effect WHERE task_id = $id"), '1', 'with its effect');
 
-# --- all other late answers, too
+# --- all other late calls are accepted, too
 for my $late (
 	[ 'fail', 'SELECT taskq_fail(ID, TOKEN, $$late$$)', 'pending|1' ],
 	[ 'release', 'SELECT taskq_release(ID, TOKEN)', 'pending|0' ],
@@ -142,7 +142,8 @@ my (undef, $third) = claim($other, '1 h');
 cmp_ok($third, '>', $new_token, 'a token is never reset');
 answer($other, "SELECT taskq_complete($id, $third)");
 
-# --- a worker that dies between sending and reading: its call ends all the same
+# --- a worker that dies between sending and reading: its call takes effect
+# nevertheless
 $id = $sql->("SELECT taskq_submit('q')");
 (undef, $token) = claim($frozen, '1 h');
 my $backend = $frozen->query_safe('SELECT pg_backend_pid()');

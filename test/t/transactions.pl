@@ -85,7 +85,7 @@ $two->query_safe('ROLLBACK');
 is($one->query_safe("SAVEPOINT t; SELECT task_id, attempt FROM taskq_claim('savepoint')"), "$id|1",
 	'the same transaction can claim it, too');
 $one->query_safe('RELEASE t; ROLLBACK TO s; COMMIT');
-is($seen->($id), 'pending|0', 'a released savepoint goes with the one around it');
+is($seen->($id), 'pending|0', 'a released savepoint is rolled back with the outer savepoint');
 $one->query_safe("BEGIN; SAVEPOINT s; SELECT task_id FROM taskq_claim('savepoint', lease => '3 s'); RELEASE s; COMMIT");
 is($seen->($id), 'running|1', 'a released savepoint stays with its transaction');
 ok(within(20, sub { $seen->($id) eq 'pending|1' }), 'its lease expires');
@@ -107,7 +107,7 @@ $submit->('open') for 1, 2;
 my $first = $one->query_safe("BEGIN; SELECT task_id FROM taskq_claim('open')");
 my $second = $two->query_safe("SELECT task_id FROM taskq_claim('open')");
 isnt($second, $first, 'with a claim open, others get other tasks');
-is($two->query_safe("SELECT count(*) FROM taskq_claim('open')"), '0', 'they immediately get nothing when there is none');
+is($two->query_safe("SELECT count(*) FROM taskq_claim('open')"), '0', 'if no other task is free, a claim returns immediately, without a row');
 $one->query_safe('ROLLBACK');
 is($two->query_safe("SELECT task_id FROM taskq_claim('open')"), $first, 'a task whose claim was rolled back is free immediately');
 
@@ -203,7 +203,7 @@ SELECT taskq_fail(:c_task_id, :c_token, 'again') \g /dev/null
 \endif
 \endif
 SQL
-# all in one transaction: a failure leaves nothing
+# all in one transaction: a failure leaves no changes
 my $whole = <<'SQL';
 \unset c_task_id
 BEGIN ISOLATION LEVEL SERIALIZABLE;

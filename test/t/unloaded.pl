@@ -35,7 +35,7 @@ sub claim
 	return split /\|/, $sql->("SELECT task_id, token FROM taskq_claim('$queue', '$worker')");
 }
 
-# --- what exists from the time when the library was preloaded
+# --- tasks and workers from the time when the library was preloaded
 $sql->("SELECT taskq_create_queue('few', '{\"max_running\": 5}'), taskq_create_queue('slow', '{\"rate_limit\": {\"count\": 1, \"per\": \"1 h\"}}'),"
 	  . " taskq_create_queue('deep', '{\"max_depth\": 2}')");
 $sql->("SELECT taskq_submit(q) FROM unnest('{few,slow,deep}'::text[]) q");
@@ -66,7 +66,7 @@ is($sql->("SELECT count(*) FROM taskq.worker_sign JOIN taskq.worker USING (worke
 ok(within(20, sub { $sql->("SELECT n_tup_upd >= 200 AND n_tup_hot_upd > n_tup_upd * 0.9 FROM pg_stat_user_tables WHERE relname = 'worker_sign'") eq 't' }),
 	'by heap-only updates');
 
-# --- no heartbeat waits for that of another transaction
+# --- no heartbeat waits for the heartbeat of another transaction
 my $first = $node->background_psql('postgres');
 $first->query_safe("BEGIN; SELECT taskq_heartbeat('w'), taskq_progress($w_id, $w_token, 0.1, 'begun')");
 is($sql->("SET lock_timeout = '5 s'; SELECT (taskq_heartbeat('w')).state"), 'active', 'a heartbeat does not wait for an open transaction');
@@ -114,7 +114,7 @@ is($sql->("SELECT string_agg(state, ' ' ORDER BY task_id) FROM taskq.tasks WHERE
 $sql->("SELECT taskq_drop_queue('old snapshot', true)");
 $first->quit;
 
-# --- what needs memory raises an error
+# --- features that need shared memory raise an error
 my $hint = qr/ERROR:  55000: .*HINT:  Add taskq to "shared_preload_libraries"/s;
 for my $call ("taskq_create_queue('x', '{\"max_running\": 1}')", "taskq_alter_queue('q', '{\"max_running\": 1}')",
 	"taskq_alter_queue('*', '{\"rate_limit\": {\"count\": 1, \"per\": \"1 s\"}}')", "taskq_alter_queue('q', '{\"max_depth\": 1}')",
@@ -167,15 +167,15 @@ $sql->("DELETE FROM taskq.worker_sign");
 my $begun = time;
 $reap->();
 is($state->('v'), 'active', 'a worker without a known heartbeat is alive from the first check on');
-ok(within(20, sub { $sql->("SELECT taskq_heartbeat('w'), taskq_heartbeat('u')"); $reap->(); $state->('v') eq 'dead' }), 'a silent worker dies');
+ok(within(20, sub { $sql->("SELECT taskq_heartbeat('w'), taskq_heartbeat('u')"); $reap->(); $state->('v') eq 'dead' }), 'a worker without heartbeats dies');
 cmp_ok(time - $begun, '>=', 2, 'not before its threshold');
 is($state->('w') . $state->('u'), 'activeactive', 'workers that send heartbeats stay alive');
-is($sql->("SELECT state, attempt, error FROM taskq_get($n_id)"), 'pending|1|the worker died', 'its task goes back');
+is($sql->("SELECT state, attempt, error FROM taskq_get($n_id)"), 'pending|1|the worker died', 'its task is requeued');
 is(error_of($node, "SELECT taskq_heartbeat('v')"), 'TQ007', 'the worker must register again');
 is($sql->("SELECT state FROM taskq_get($v_id)"), 'cancelled', 'a task that was asked to stop is cancelled');
 is($sql->("SELECT taskq_register('v'); UPDATE taskq.worker_sign SET seen_at = seen_at - interval '1 h' WHERE worker_id = (SELECT max(worker_id) FROM taskq.worker WHERE name = 'v'); SELECT taskq_expire('w', '10 min')"),
 	"0\n0", 'expire: heartbeats from before the start do not count');
-ok(within(20, sub { $sql->("SELECT taskq_heartbeat('u'); SELECT taskq_expire('w', '1 ms')") =~ /\n[12]$/ }), 'expire: silent workers die');
+ok(within(20, sub { $sql->("SELECT taskq_heartbeat('u'); SELECT taskq_expire('w', '1 ms')") =~ /\n[12]$/ }), 'expire: workers without heartbeats die');
 $sql->("SELECT taskq_register(w) FROM unnest('{u,v}'::text[]) w");
 is($sql->("SELECT count(*) FROM taskq.worker_sign s JOIN taskq.worker w USING (worker_id) WHERE w.state <> 1 AND s.seen_at IS NULL"), '0', 'without a time expire does nothing');
 

@@ -16,7 +16,7 @@ my $sql = sub { $node->safe_psql('postgres', shift) };
 my $removed = sub { $sql->("SELECT acted FROM taskq_run_reapers() WHERE reaper = 'workers'") };
 my $there = sub { $sql->("SELECT string_agg(name, ',' ORDER BY name) FROM taskq.worker") };
 
-# make its last use, or its end, that old
+# set the time of its last use, or its end, back by the interval
 sub age
 {
 	my ($name, $span) = @_;
@@ -140,7 +140,7 @@ for my $case ([ '90 min', 1 ], [ '3 h', 2 ])
 is($removed->(), '1', 'of two labels of a name the unused one is removed');
 is($there->(), 'other,used', 'the other label stays');
 
-# --- more than a batch, and more that stay than a batch
+# --- more unused rows than a batch, and more rows in use than a batch
 $sql->('DELETE FROM taskq.worker');
 $sql->(<<'SQL');
 INSERT INTO taskq.worker (name, state, role_id, tags, registered_at)

@@ -97,7 +97,7 @@ $recovered->append_conf('postgresql.conf', "recovery_target_name = 'point'\nreco
 $recovered->start;
 $recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
 is($recovered->safe_psql('postgres', "SELECT count(*), sum(token) FROM taskq.tasks WHERE queue = 'p'"), $point,
-	'recovered: the rows are those of that point');
+	'recovered: the rows are as they were at that point');
 ok(within(40, sub { worker_pid($recovered) ne '' }), 'duties continue');
 ok(within(40, sub { $recovered->safe_psql('postgres', "SELECT state FROM taskq.tasks WHERE queue = 'lease'") eq 'pending' }), 'a lease expires');
 given($recovered->safe_psql('postgres', $work)) for 1 .. 3;

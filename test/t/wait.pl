@@ -37,7 +37,7 @@ sub quiet
 
 sub claimed { return $sql->("SELECT count(*) FROM taskq.tasks WHERE state = 'running'") }
 
-# --- no sleep, and sleep until the time is up
+# --- no sleep, and a sleep until the timeout
 $sql->("SELECT taskq_create_queue('q')");
 $sql->("SELECT taskq_submit('q', '1')");
 is($sql->("CALL taskq_wait('q')"), 't', 'a task is there');
@@ -195,7 +195,7 @@ $sql->("SELECT taskq_submit(q) FROM unnest('{h,h,h2,q,q}'::text[]) q");
 $sql->("SELECT task_id FROM taskq_claim('h'); SELECT task_id FROM taskq_claim('q', 'busy')");
 my @crowd = map { claimer($_) } "'h'", "'h', 'a label of h'", "'h2'", "'h2', 'a label of h2'", "'q', 'busy'";
 is($written->(@crowd), 0, 'claims that a limit delays have no transaction number');
-# looked_again(CODE, W...): what it does makes them check, and sleep again
+# looked_again(CODE, W...): the code makes the sessions check and sleep again
 sub looked_again
 {
 	my ($code, @w) = @_;
@@ -271,7 +271,7 @@ $sql->("SELECT taskq_register('w', queues => '{q}', keep => true)");
 $w = claimer("NULL, 'w'");
 $sql->("SELECT taskq_deregister('w')");
 is(answer($w), 'TQ007', 'a worker that leaves');
-# what a dead worker claims would be lost
+# tasks that a dead worker claims would be lost
 $sql->("SELECT taskq_deregister('full')");
 $node->append_conf('postgresql.conf', "taskq.stale_threshold = '1s'\ntaskq.dead_threshold = '3s'\ntaskq.reaper_interval = '100ms'");
 $node->reload;
@@ -334,7 +334,7 @@ for my $how (sort keys %ends)
 	$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)') if $how ne 'killed';
 }
 $holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
-# a session that finds another task than it was woken for
+# a session that finds another task instead of the task that woke it
 $w = claimer("'q', tags => '{a,b}'", "SET taskq.debug_point = 'wait_woken';");
 $a = claimer("'q', tags => '{a}'");
 $sql->("SELECT taskq_submit('q', '\"a\"', tags => '{a}')");
@@ -344,7 +344,7 @@ $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 is(answer($w), '"b"', 'it claims a task that was submitted later, and comes first');
 is(answer($a), '"a"', 'the other session gets the task that woke the first');
 
-# a session that may no longer have the task: its right, or a tag, was removed
+# a session that may no longer claim the task: its right, or a tag, was removed
 my %losses = (
 	right => ["SELECT taskq_revoke('e3', 'allowed', '{work}')", "SELECT taskq_grant('e3', 'allowed', '{work}')"],
 	tag => ["SELECT taskq_register('w5', queues => '{e2,e3}', keep => true)", '']);
@@ -375,7 +375,7 @@ $sql->("SELECT taskq_submit('q', '\"just now\"')");
 $holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 is(answer($w), '"just now"', 'it does not miss what comes before it sleeps');
 
-# --- where it is not allowed
+# --- waits that are not allowed
 is(error_of($node, "BEGIN; CALL taskq_wait('q')"), '25001', 'taskq_wait in a transaction block');
 is(error_of($node, "DO \$\$ DECLARE r boolean; BEGIN CALL taskq_wait('q', '0', r); EXCEPTION WHEN division_by_zero THEN NULL; END \$\$"),
 	'25001', 'in a savepoint');

@@ -186,7 +186,7 @@ SELECT quote_literal(coalesce(array_agg(task_id), '{}')) AS ids, quote_literal(c
 SELECT finish(:ids, :tokens, :steps);
 SQL
 my $ended = sub { $sql->("SELECT count(*) FROM taskq.workflow WHERE state IN ($_[0])") };
-# until there is enough to count, also where the machine is slow
+# until there is enough to count, even if the machine is slow
 for my $round (0 .. 9)
 {
 	$node->command_ok([ 'pgbench', '-n', '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, '--random-seed=' . ($seed + $round), '-f', $file, 'postgres' ],
@@ -198,7 +198,7 @@ diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n 
 # what the other sessions of a deadlock were doing
 diag($sql->("SELECT format('%s to %s, process %s: %s', o.since, o.until, o.pid, o.whole) FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
 	WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) ORDER BY m.since, o.since"));
-# and on which steps
+# and the steps on which they did it
 diag($sql->("SELECT format('%s is step %s (%s) of %s, workflow %s (%s) in %s', s.task_id, s.step, s.state, w.name, w.workflow_id, w.state, w.parent_workflow_id)
 	FROM taskq.workflow_steps s JOIN taskq.workflows w USING (workflow_id)
 	WHERE EXISTS (SELECT FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)

@@ -14,7 +14,7 @@ use TaskqTest;
 
 my ($FEW, $MANY) = (500, 2000);
 
-# What varies in addition: pages that are split, the first row of each kind
+# Numbers that vary in addition: split pages, the first row of each kind
 my $TOLERANCE = 1.25;
 
 # The same where a call reads all steps once, with as many index entries of each
@@ -131,7 +131,7 @@ BEGIN
 END $$;
 SQL
 
-# Work of the call that follows its preparation, for n steps
+# Returns the work of the call for n steps, without its preparation
 sub work
 {
 	my ($n, $prepare, $call) = @_;
@@ -254,9 +254,9 @@ my ($few, $many) = map { thrown_away($_) } $FEW, $MANY;
 cmp_ok($many, '<=', 20 * $MANY, "joins of a check discard $few rows for $FEW instances, $many for $MANY");
 
 # The first step that dies under "stop" cancels the steps that have not begun.
-# The steps that die after it do not read those again; nor does the last one,
-# which searches for a live step, once the index entries that lead to no row are
-# marked.
+# The steps that die after it do not read those again; nor does the last step
+# that dies, which searches for a live step, once the index entries that lead
+# to no row are marked.
 my $RUNNING = 8;
 
 sub later_deaths

@@ -36,13 +36,14 @@ sub begun
 	return ($id, \%held);
 }
 
-# --- a timer whose step is the last parent but one, which is just ending
+# --- a timer whose step is one of the last two parents; the other parent is
+# just ending
 my ($id, $held) = begun();
 my $open = open_session($node);
 $open->query_safe("BEGIN; SELECT taskq_complete($held->{work})");
 $sql->("SELECT taskq_complete($held->{go})");
 
-# another one that is due later, and the end of a lease
+# another timer that is due later, and the end of a lease
 my ($later, $held_later) = begun();
 $sql->("SELECT taskq_complete($held_later->{go})");
 $sql->("SELECT taskq_submit('others')");

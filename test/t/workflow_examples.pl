@@ -1,9 +1,9 @@
-# The test runs 200 instances of each workflow of examples/workflows at the same
-# time, with four workers that are sometimes disconnected while they hold tasks.
-# Every instance ends as it should, with the right result, and what its handlers
-# write is there once. The approvers of approval.json answer during the run,
-# some before they are asked. Then order.json runs again, with workers in
-# Python, of which some are killed.
+# The test runs 200 instances of each workflow of examples/workflows at the
+# same time, with four workers that are sometimes disconnected while they hold
+# tasks. Every instance ends in the expected state, with the right result, and
+# the writes of its handlers occur exactly once. The approvers of approval.json
+# answer during the run, some before they are asked. Then order.json runs
+# again, with workers in Python, of which some are killed.
 use strict;
 use warnings;
 use FindBin;
@@ -36,7 +36,7 @@ for (@files)
 	is($sql->("SELECT taskq_define_workflow(\$d\$$definition\$d\$), \$d\$$definition\$d\$::jsonb ->> 'name'"), "|$name", 'it has the name of its file');
 }
 
-# What each instance is given, and the expected result, calculated in another
+# The input of each instance, and the expected result, calculated in another
 # way
 $sql->(<<"SQL");
 CREATE TABLE run AS

@@ -62,7 +62,7 @@ SELECT task_id, token, outcome, count(t.task_id) FROM said LEFT JOIN taskq.trans
 SQL
 is($sql->('SELECT count(*) FROM taskq.task WHERE state = 3'), 0, 'no task is claimed any longer');
 
-# The run is void if something hardly happened.
+# The run is void if some kind of event hardly occurred.
 for (ends_by_type())
 {
 	my ($type, $done, $dead) = @$_;
@@ -270,8 +270,8 @@ SQL
 	return @problems;
 }
 
-# The end of an inner instance: where the step that waits for it ends, or else
-# when it was committed.
+# The end of an inner instance: the end of the step that waits for it, or else
+# the time of its commit.
 sub insert
 {
 	my ($events, $end) = @_;

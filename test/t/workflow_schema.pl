@@ -1,10 +1,10 @@
 # doc/workflow.schema.json and taskq_validate_workflow agree on some thousands
-# of valid and mutated definitions: if one of them rejects a member, the other
-# one rejects it, too. The engine alone checks what a schema cannot express:
-# unique names of steps, missing steps, cycles and which types may follow each
-# other, jsonpaths, regular expressions, valid intervals and their bounds, bytes
-# that are not characters, duplicate tags. workflow_definitions.py has the list,
-# and leaves out what is not built yet.
+# of valid and mutated definitions: if one rejects a member, the other rejects
+# it, too. The engine alone checks what a schema cannot express: unique names
+# of steps, missing steps, cycles and which types may follow each other,
+# jsonpaths, regular expressions, valid intervals and their bounds, bytes that
+# are not characters, duplicate tags. workflow_definitions.py has the list, and
+# leaves out what is not built yet.
 use strict;
 use warnings;
 use FindBin;
@@ -26,7 +26,7 @@ my $dir = $PostgreSQL::Test::Utils::tmp_check;
 my $program = "$FindBin::Bin/lib/workflow_definitions.py";
 note "seed $seed";
 
-# What the engine knows, as its source has it
+# The members that the engine knows, read from its source
 my $source = slurp_file("$top/src/flow/definition/definition.c");
 my @members;
 for my $what ('template', 'step')

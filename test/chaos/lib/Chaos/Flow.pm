@@ -21,7 +21,7 @@ my $json = JSON::PP->new->canonical->allow_nonref;
 sub ok { return Chaos::History::ok(@_); }
 sub maybe { return Chaos::History::maybe(@_); }
 
-# --- what templates say
+# --- the contents of templates
 
 sub type { return $_[0]{type} // 'standard'; }
 
@@ -62,7 +62,7 @@ sub member_count
 	return min($parts, $result->{max_workers} // $parts);
 }
 
-# --- what happened to steps
+# --- the history of steps
 
 # The first task of a step
 sub task_of { my ($h, $flow, $name) = @_; return ($h->{steps}{$flow}{$name} // [])->[0]; }
@@ -134,9 +134,9 @@ sub within
 	return @within;
 }
 
-# Two instances of one name and key: was the one certainly live all the time in
-# which the other one was started? Not after it may have been brought back: a
-# retry of a step of an inner instance does that, too.
+# Two instances of one name and key: was the first certainly live all the time
+# in which the other one was started? Not after it may have been brought back:
+# a retry of a step of an inner instance does that, too.
 sub surely_live
 {
 	my ($h, $flow, $from, $till) = @_;
@@ -150,8 +150,9 @@ sub surely_live
 	return any { ok($_) && $_->{t0} > $till } map { @{ $h->{completions}{ $_->{id} } // [] } } @tasks;
 }
 
-# An acknowledged start has created an instance, or has found the one with its
-# key; one that failed has created none; and there is no other instance.
+# An acknowledged start has created an instance, or has found the instance with
+# its key. A start that failed has created no instance. No other instances
+# exist.
 sub no_loss
 {
 	my ($h) = @_;
@@ -429,7 +430,7 @@ sub order
 	return @bad;
 }
 
-# The possible result of a completed step, as JSON; nothing if it is unknown
+# The possible result of a completed step, as JSON; an empty list if it is unknown
 sub possible_results
 {
 	my ($h, $flow, $task, $definition) = @_;
@@ -445,7 +446,8 @@ sub possible_results
 	return defined $definition->{branches} ? () : @results;
 }
 
-# What a step gets of one on which it depends; nothing if it is unknown
+# The result that a step gets from a step on which it depends; an empty list if it
+# is unknown
 sub told_of
 {
 	my ($h, $flow, $name, $told) = @_;
@@ -555,7 +557,7 @@ sub results
 }
 
 # Of the signals of an instance the first one counts, and no other; a step that
-# was retried waits for another one.
+# was retried waits for another signal.
 sub signals
 {
 	my ($h) = @_;

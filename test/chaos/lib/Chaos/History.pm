@@ -1,4 +1,4 @@
-# Chaos::History: what the clients of a run wrote down, and what was in the
+# Chaos::History: the logs of the clients of a run, and what was in the
 # tables at its end.
 #
 # Lines:
@@ -232,7 +232,7 @@ sub index_flows
 }
 
 # The template of an instance, and the definition of a step or of a member of
-# a batch by its name; nothing where there is none
+# a batch by its name; both return nothing for an unknown instance
 sub template_of { my ($self, $flow) = @_; return $self->{templates}{ ($self->{flows}{$flow} // return)->{name} }; }
 
 sub definition_of
@@ -519,7 +519,8 @@ sub maybe_free
 	};
 }
 
-# Was the task certainly or possibly completed, in a queue that keeps nothing?
+# Was the task certainly or possibly completed, in a queue that keeps no
+# finished tasks?
 sub maybe_completed
 {
 	my ($self, $id) = @_;
@@ -540,7 +541,7 @@ sub leaves_nothing
 	return (($self->{queues}{$queue} // {})->{retention} // '') eq 'none';
 }
 
-# The requested priority; that of the claim's answer if it is unknown
+# The requested priority; if it is unknown, the priority in the claim's answer
 sub priority_of
 {
 	my ($self, undef, undef, undef, undef, $told, $key) = @_;

@@ -23,7 +23,7 @@ sub has_limits
 # --- lost wake-ups
 
 # When a claim has ended so that the task could be claimed again, and which
-# attempt comes then; nothing if that is not certain.
+# attempt comes then; returns nothing if that is not certain.
 sub free_after
 {
 	my ($h, $claim) = @_;
@@ -69,7 +69,7 @@ sub unsure_times
 	return \%unsure;
 }
 
-# What is left of a time when others are cut out
+# The rest of a span of time when others are cut out
 sub cut_out
 {
 	my ($from, $till, @others) = @_;

@@ -52,7 +52,7 @@ sub ok { return Chaos::History::ok(@_); }
 sub maybe { return Chaos::History::maybe(@_); }
 
 # An acknowledged task is stored exactly once, under the id that was given;
-# or it was done and its queue keeps nothing.
+# or it was done and its queue keeps no finished tasks.
 sub no_loss
 {
 	my ($h) = @_;
@@ -329,7 +329,8 @@ sub fencing
 	return @bad;
 }
 
-# The most attempts of a task: its own, or those of its queue; -1 = no limit
+# The maximum of attempts of a task: its own, or that of its queue; -1: no
+# limit
 sub max_attempts
 {
 	my ($h, $key, $queue) = @_;
@@ -553,8 +554,8 @@ sub undisturbed
 	return $over;
 }
 
-# A task whose worker is gone comes back in time: late is what is handed out
-# after the limit, while something less urgent of the queue was served.
+# A task whose worker has ended is requeued in time. It is late if it is
+# claimed after the limit, while a less urgent task of the queue was claimed.
 sub bounded_recovery
 {
 	my ($h) = @_;

@@ -513,7 +513,7 @@ sub backend_of
 	return $self->sql("SELECT pid FROM pg_stat_activity WHERE application_name = '$name' LIMIT 1");
 }
 
-# A killed process of the server takes all others with it.
+# If a process of the server is killed, the server ends all others.
 sub kill_and_wait
 {
 	my ($self, $what, $pid) = @_;
@@ -683,7 +683,8 @@ SQL
 
 # --- the end
 
-# drain(SECONDS): sabotage is over; the workers continue until nothing is left
+# drain(SECONDS): the sabotage has ended; the workers continue until no task is
+# left
 sub drain
 {
 	my ($self, $seconds) = @_;
@@ -710,7 +711,7 @@ sub drain
 	return $drained;
 }
 
-# Is there something to do, or no server to answer? Steps that a failed step
+# Is there a task to do, or no server to answer? Steps that a failed step
 # holds up stay blocked when its instance has ended.
 sub tasks_left
 {
