@@ -6,16 +6,15 @@
  * the memory, the locks and the numbers of published positions.  The rules for
  * callers:
  *
- * - tq_dead_range_moment is called before the snapshot is taken; what is
+ * - tq_dead_range_moment is called before the snapshot is taken; a range
  *   recorded with the moment was seen by a snapshot taken for this scan (READ
  *   COMMITTED).
- * - The scan may skip what tq_dead_range_read returns, and the range it
- *   records may include what it skipped: [its first position, the last entry
+ * - The scan may skip the range that tq_dead_range_read returns, and the range
+ *   that it records may include it: [its first position, the last entry
  *   passed]. The range ends before the first entry that is claimable and was
  *   not taken, for whatever reason, and before the first entry that is not
- *   due.
- *   Entries that are gone, running, uncommitted or locked are passed: the
- *   transaction responsible for that publishes the position when the task
+ *   due.  Entries that are gone, running, uncommitted or locked are passed:
+ *   the transaction responsible for that publishes the position when the task
  *   becomes claimable.  Positions come from entries, never from a clock.
  * - A scan that reached the end of the index records two ranges: up to the
  *   last entry, and from there to TQ_DEAD_RANGE_END.  The second range says

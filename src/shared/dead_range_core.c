@@ -3,14 +3,14 @@
  *		Dead ranges of the dispatch index: the pure part.
  *
  * A table of cells.  The cell of a lane and priority has dead ranges:
- * positions of the index at which there is nothing to claim, so that a claim
+ * positions of the index at which no task can be claimed, so that a claim
  * skips them.  The cell of a lane (priority TQ_RANGE_LANE) lists the
- * priorities in use.  If a cell is missing or empty nothing is known, which is
- * correct, only slower.
+ * priorities in use.  If a cell is missing or empty, claims skip nothing,
+ * which is correct, but slower.
  *
  * A session that scanned entries that cannot be claimed records the range
- * ("learns") some time after the scan.  A session that made something
- * claimable publishes its position ("lowers") when it is visible to others.
+ * ("learns") some time after the scan.  A session that made a task claimable
+ * publishes its position ("lowers") when the change is visible to others.
  * Recording a range must not undo a lower that came after the scan, so:
  *
  * - Lowers are numbered.  A learner passes the number that it read before it
@@ -18,9 +18,9 @@
  *   lowers up to that number.  The positions of later lowers are cut out of
  *   the recorded range.
  * - For that purpose a cell stores the spans of the last TQ_RANGE_SPANS
- *   lowers. When there is one more, the two oldest are merged, if the result
- *   has at most TQ_RANGE_NEAR microseconds: a wider span with a later number
- *   cuts out more than necessary, never less.  Otherwise the oldest is
+ *   lowers. If another lower comes, the two oldest spans are merged, if the
+ *   result has at most TQ_RANGE_NEAR microseconds: a wider span with a later
+ *   number cuts out more than necessary, never less.  Otherwise the oldest is
  *   forgotten and its number becomes the cell's floor: a range with an earlier
  *   moment is refused.
  * - A lower that finds no cell raises the table's floor, and the eviction of a
@@ -36,10 +36,10 @@
  * end" is stored separately (open): any lower in it ends it, without splitting
  * it into two ranges.
  *
- * This file uses no locks, no memory allocation, no clock, and nothing of the
- * server but its types: the caller has exclusive access to the table, or
- * shared access for the two functions that read (they set "touched", which may
- * be lost).  test/model checks exactly this code against all orders of events.
+ * This file uses no locks, no memory allocation, no clock, and only types of
+ * the server: the caller has exclusive access to the table, or shared access
+ * for the two functions that read (they set "touched", which may be lost).
+ * test/model checks exactly this code against all orders of events.
  *
  * Copyright (c) 2026, the taskq developers
  */

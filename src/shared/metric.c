@@ -7,7 +7,7 @@
  * entries; changes that find no room are not added, but their number is
  * counted.
  *
- * A committing transaction adds what it has noted (xact/metric_note.c).  So
+ * A committing transaction adds its notes (xact/metric_note.c).  So
  * the numbers are exact whenever they are read, and reading takes one copy for
  * each queue.  A slot for each backend, added up when the backend exits, would
  * keep backends of one queue from contending for its spinlock, which they hold

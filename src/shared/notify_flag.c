@@ -13,8 +13,8 @@
  * The slot of queue 0 says that the flags of its database are complete.  While
  * it is missing (after a start, after a wipe, or if the table is too small for
  * all), a session that finds no flag counts a stray, for which the worker
- * considers all flags of its queues raised.  So nothing is lost for lack of
- * room.
+ * considers all flags of its queues raised.  So no notification is lost for
+ * lack of room.
  *
  * A slot that is freed becomes a tombstone, over which probing continues;
  * tombstones are reused.  Slots change under one LWLock.  A flag that is

@@ -2,10 +2,10 @@
  * waiter.c
  *		Sessions that wait in the server, and the handling of wakes.
  *
- * Each backend has a slot, in which it publishes what it waits for: tasks of
- * some lanes, or the end of one task or workflow.  A session that has made
- * something claimable wakes as many waiters as there are tasks, the longest
- * waiting first, and only those that can claim the task.
+ * Each backend has a slot, in which it publishes the events for which it
+ * waits: tasks of some lanes, or the end of one task or workflow.  A session
+ * that has made tasks claimable wakes as many waiters as there are tasks, the
+ * longest waiting first, and only waiters that can claim the task.
  *
  * No wake is missed: a waiter fills its slot, then checks, and sleeps only if
  * it found nothing; the waking session searches the slots when its change is

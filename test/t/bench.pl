@@ -82,7 +82,7 @@ like($said, qr/^\| good \| ≥ 0\.9 × limit \| 0\.90 \| met \|$/m, 'an aim that
 like($said, qr/^\| bad \| ≤ 94 \| 95 \| \*\*missed\*\* \|$/m, 'an aim that is missed is reported as missed');
 like($said, qr/^\| none \| ≤ 1 \|  \| not measured \|$/m, 'an aim that was not measured is reported so');
 
-# a part that was measured again, next to others that the page has
+# a part that was measured again, next to other parts of the page
 my $kept = PostgreSQL::Test::Utils::tempdir_short();
 my $old = "## Old part\n\n    make bench PART=idle\n\n| aim | wanted | measured | |\n|---|---|---|---|\n"
   . "| old aim | ≥ 1 | 2 | met |\n\nfact old.\n";
@@ -96,7 +96,7 @@ unlike($said, qr/forgotten/, 'a part that was measured again is replaced');
 ($status, my $again) = report(results(@good, 'end'), "$kept/page.md", "$kept/pictures");
 is(slurp_file("$kept/page.md"), $said, 'a second report changes nothing');
 
-# what is not a result
+# files that are not results
 my %refused = (
 	'a run that did not finish is refused' => [@good],
 	'nothing measured' => [ 'fact;part;claiming', 'end' ],

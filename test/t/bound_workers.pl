@@ -258,7 +258,8 @@ is($worker->('w') . $state->($id), 'activerunning', 'a bound worker stays alive'
 $one->quit;
 must(within($BOUND, sub { $state->($id) eq 'pending' }), 'the end of its connection is noticed as before');
 
-# --- no background worker: the next one, or a call, does its work
+# --- no background worker: the next background worker, or a call, does its
+# work
 $one = connection();
 $one->query_safe("SELECT taskq_register('w', bound => true)");
 $id = held_by('w');

@@ -80,7 +80,7 @@ for (['f', 0], ['l', 0], ['r', 0], ['f', 10])
 	cmp_ok($late, '<', 2 * $early + 400, 'claims read no more than in the beginning');
 }
 
-# --- what one claim leaves for the next
+# --- the candidates that one claim leaves for the next
 $sql->("SELECT taskq_submit_many('ring', array_fill('1'::jsonb, ARRAY[10]))");
 $sql->("SELECT taskq_claim('ring')");
 is(descents("SELECT payload FROM taskq_claim('ring')"), 0, 'the next claim does not read the index');

@@ -59,7 +59,7 @@ is(scalar(() = TaskqClient::statements($_)), 0, "psql is needed for: $_")
 is(scalar(() = TaskqClient::statements($_)), 1, "psql is not needed for: $_")
   for "SELECT E'\\\\n'", "SELECT 'a:b \\ c'", 'SELECT 1::int', 'SELECT copy_it, a FROM x', "SELECT '{1,2}'::int[]", 'SELECT a := 1';
 
-# the other ways to call it
+# other ways to call the client
 is($node->safe_psql('postgres', "SELECT 1; SELECT 'a', NULL"), "1\na|", 'safe_psql');
 ok(!eval { $node->safe_psql('postgres', 'SELECT 1/0'); 1 }, 'safe_psql dies');
 like($@, qr/error running SQL: .*division by zero/, 'safe_psql dies with the error');

@@ -12,7 +12,7 @@ use Test::More;
 use TaskqTest;
 use Time::HiRes qw(time);
 
-# what is not flushed at its commit stays so for long
+# WAL that is not flushed at commit is not flushed for a long time
 my $node = start_node('crash', 'restart_after_crash' => 'on', 'wal_writer_delay' => '10s');
 my $crashes = 0;
 my $sql = sub { $node->safe_psql('postgres', shift) };

@@ -11,8 +11,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
 
-# nothing is flushed but what must be, and a WAL page, which is written when it
-# is full, has room for several statements
+# only WAL that must be flushed is flushed, and a WAL page, which is written
+# when it is full, has room for several statements
 my %lazy = (
 	'full_page_writes' => 'off',
 	'synchronous_commit' => 'off',

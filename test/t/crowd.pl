@@ -165,7 +165,7 @@ ok(within($LONG, sub { $sql->('SELECT 1') eq '1' }), 'there are connections agai
 
 sound($node);
 
-# --- more memory than there is
+# --- settings that need more memory than the machine has
 $node->append_conf('postgresql.conf', 'taskq.max_running_tracked = 100000000');
 $node->stop;
 my $limited = fork // die "could not fork: $!";

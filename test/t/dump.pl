@@ -129,8 +129,8 @@ is($psql->('part', "SELECT string_agg(DISTINCT state, ' ') FROM taskq.tasks WHER
 $psql->('part', 'SELECT taskq_activate()');
 ok(within(40, sub { $psql->('part', "SELECT state FROM taskq.tasks WHERE queue = 'held'") eq 'pending' }), 'the activated copy works');
 
-# --- what works before the activation: calls, of superusers; no role has
-# another's rights
+# --- before the activation, calls of superusers work; no role has another's
+# rights
 is($psql->('custom', "SELECT string_agg(role_id::text, ' ') FROM taskq.known_role WHERE oid <> 10"), '',
 	'no number of a role is trusted');
 for my $role (role_names())

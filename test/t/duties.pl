@@ -23,8 +23,8 @@ my $node = start_node(
 my $sql = sub { $node->safe_psql('postgres', shift) };
 my $state = sub { $sql->("SELECT state FROM taskq_get($_[0])") };
 
-# One session polls inside the server, so that what is measured is the
-# server's time and not that of starting clients.
+# One session polls inside the server, so that the test measures the server's
+# time, without the start of clients.
 $sql->(<<'SQL');
 CREATE FUNCTION ms_until(query text, seconds float8) RETURNS float8
 LANGUAGE plpgsql VOLATILE AS $$
@@ -182,7 +182,7 @@ ok(within(15, sub { $sql->("SELECT running FROM taskq.queues WHERE queue = 'many
 	'leases beyond the table expire, too');
 $sql->("SELECT taskq_drop_queue('many', true)");
 
-# --- more workers than there are heartbeat slots
+# --- more workers than heartbeat slots
 $sql->("SELECT taskq_register('w' || n) FROM generate_series(1, 3) n");
 ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n" . join "\n", map { "SELECT taskq_register('x$_');" } 1 .. 5);
 like($err, qr/53400/, 'a worker without a heartbeat slot is refused with 53400');

@@ -148,7 +148,7 @@ says($node, 'postgres', "taskq_explain_claim('narrow', 'narrow')", qr/would get 
 $sql->("SELECT taskq_claim('narrow', 'narrow')");
 says($node, 'postgres', "taskq_explain_claim(NULL, 'narrow')", qr/queue "narrow": the worker has reached its max_running of 1;/, 'claim_worker_limit', 'a worker that has reached its limit');
 
-# --- a claim gets what the explanation before it says
+# --- a claim returns the task that the explanation before it named
 $sql->(q{SELECT taskq_create_queue('fifo'), taskq_create_queue('lifo', '{"order": "lifo"}')});
 my $differ = $sql->(<<'SQL');
 SELECT setseed(0.5);

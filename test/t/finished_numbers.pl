@@ -31,7 +31,7 @@ SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state = 'd
 SQL
 }
 
-# Counts what has changed.
+# Counts the leaves that have changed.
 sub count_now
 {
 	my $since = $sql->('SELECT clock_timestamp()');

@@ -54,7 +54,7 @@ is($sql->("SELECT count(*) FROM taskq_submit_many('mail', array_fill('{}'::jsonb
 	"5\n1", 'the limit of a queue from before holds');
 is($sql->("SELECT count(*) FROM taskq.workers WHERE state = 'active'"), '2', 'a worker that was committed is there');
 
-# More than there is room for, some at a time.
+# More entries than the tables have room for, some at a time.
 my $queues = 10;
 my $counters = "SELECT detail FROM taskq_health() WHERE check_name = 'counters'";
 $before = $sql->($counters);

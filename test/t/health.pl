@@ -17,7 +17,7 @@ my @CHECKS = qw(preloaded activated background_worker launcher leases
 my %failed_once;
 
 # health(NODE, DATABASE, BEFORE): name => detail of the checks that fail; BEFORE
-# is sent in the same session. All checks are there, always.
+# is sent in the same session. All checks are always listed.
 sub health
 {
 	my ($node, $database, $before) = @_;
@@ -252,7 +252,7 @@ $sql->('CREATE DATABASE other');
 $node->safe_psql('other', 'CREATE EXTENSION taskq');
 well('another database', $node, 'other');
 $sql->('CREATE DATABASE copied TEMPLATE other');
-# a worker starts, and leaves when it has seen that it must not run there
+# a worker starts, and exits when it finds that it must not run there
 within(30, sub { my %found = health($node, 'copied'); exists $found{background_worker} });
 fails('a copy', $node, {
 	activated => qr/has not been activated/,

@@ -3,10 +3,11 @@
 # the waiting tasks are processed. The statements are taken from the page.
 #
 # How the page is read: "## N. Title" begins an incident, "### Title" one of
-# its forms, and a title without a number ends them; in each the words "**Symptom", "**Find", "**Fix", "**Fixed
-# when" and "**Prevent" begin a part, to which the blocks of SQL behind them belong.
-# Each form has a database of its own and one psql session, the operator's,
-# for all its statements; those that only superusers may send are sent by one.
+# its forms, and a title without a number ends them; in each the words
+# "**Symptom", "**Find", "**Fix", "**Fixed when" and "**Prevent" begin a part,
+# to which the blocks of SQL behind them belong. Each form has a database of
+# its own and one psql session, the operator's, for all its statements; a
+# superuser sends the statements that only superusers may send.
 use strict;
 use warnings;
 use FindBin;
@@ -176,7 +177,7 @@ sub begin_session
 	return;
 }
 
-# ask(BLOCK): what psql prints, errors too
+# ask(BLOCK): the output of psql, with errors
 sub ask
 {
 	my ($block) = @_;
@@ -194,7 +195,7 @@ sub ask
 	return $said;
 }
 
-# runs(FORM, PART, CHANGES): the blocks of a part, all or those of a range;
+# runs(FORM, PART, CHANGES): runs the blocks of a part, all or a range;
 # CHANGES are made in their text, for ids that are examples
 sub runs
 {

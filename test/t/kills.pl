@@ -1,8 +1,8 @@
 # Eight worker processes work on 20,000 tasks. Workers that hold tasks are
 # killed, the background worker is killed, and the server is restarted
 # immediately. Each task ends exactly once, with exactly one effect written in
-# the completing transaction; none is lost or stays unfinished. LONG=1: 100,000
-# tasks, 20 kills.
+# the completing transaction; no task is lost or stays unfinished. LONG=1:
+# 100,000 tasks, 20 kills.
 # expect-log: terminated by signal 9
 use strict;
 use warnings;

@@ -163,7 +163,7 @@ sub start_worker
 	return;
 }
 
-# only the process; what it has started must end by itself
+# only the process; its children must end by themselves
 sub kill_worker
 {
 	my ($name) = @_;

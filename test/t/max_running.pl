@@ -85,7 +85,7 @@ within(60, sub { (grep { /^B / } said($clients)) >= $LEAST });
 end_clients($clients);
 my $seconds = time - $begin;
 
-# --- what the clients wrote down
+# --- the records of the clients
 my (@lines, %claim, %of_gid, %errors, @early);
 push @lines, said($clients);
 for (@lines)
@@ -167,7 +167,7 @@ ok(within(20, sub {
 	return $sql->("SELECT sum(running) FROM taskq.queues WHERE queue IN ('q', 'v')") eq '0';
 }), 'nothing is left behind');
 
-# Wherever it is rolled back, a claim returns what it has reserved.
+# Wherever it is rolled back, a claim returns its reservation.
 sub fill
 {
 	my ($name) = @_;

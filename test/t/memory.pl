@@ -55,7 +55,7 @@ ok(within(20, sub { $sql->('SELECT entries, complete FROM taskq.debug_registry()
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '0|1', 'the counters, too');
 is($sql->('SELECT count(*) FROM taskq_check()'), '0', 'nothing is wrong then');
 
-# --- memory of a dropped extension does not belong to the next one
+# --- memory of a dropped extension does not belong to its successor
 $sql->("SELECT taskq_cancel(1, force => true); SELECT taskq_submit_many('q', ARRAY['1', '2']::jsonb[])");
 is($sql->("SELECT pending, running FROM taskq.queues WHERE queue = 'q'"), '2|0', 'tasks wait');
 $sql->('DROP EXTENSION taskq; CREATE EXTENSION taskq');

@@ -25,7 +25,7 @@ SQL
 };
 my $metric = sub { $sql->("SELECT value FROM taskq.metrics WHERE name = '$_[0]'") };
 
-# --- eight clients: what they report as committed is what is counted
+# --- eight clients: the metrics count exactly the calls that were committed
 $sql->('SELECT taskq_create_queue(q, \'{"retry": "fixed", "retry_base": "0 s", "max_attempts": -1}\') FROM unnest(ARRAY[\'a\', \'b\']) q');
 $sql->(<<'SQL');
 CREATE TABLE told (what text);
@@ -145,7 +145,7 @@ $sql->("SELECT taskq_submit('many')");
 like($counted->('many'), qr/tasks.submitted 3002$/, 'they continue to count');
 unlike(slurp_file($node->logfile), qr/metrics start at zero(?:.|\n)*metrics start at zero/, 'they started at zero only once');
 
-# --- what is in memory at the very end of a shutdown is kept
+# --- metrics counted at the very end of a shutdown are kept
 my $held = $node->background_psql('postgres');
 $held->query_safe('BEGIN');
 $held->query_safe("SELECT taskq_submit('many')");
@@ -195,7 +195,7 @@ for my $damage (sub { $_[0] =~ s/(.)(.{20})$/chr(ord($1) ^ 1) . $2/se }, sub { s
 	is($counted->('many'), '', 'all metrics are zero');
 }
 
-# --- dropped queues leave nothing, and make room for others
+# --- dropped queues leave no metrics, and make room for others
 $sql->("SELECT taskq_create_queue('keep')");
 $sql->("SELECT taskq_submit('keep')");
 for my $i (1 .. 30)
@@ -212,7 +212,7 @@ $sql->("SELECT taskq_drop_queue('room ' || i, true) FROM generate_series(1, 20) 
 $sql->("SELECT taskq_submit('drop')");
 is($counted->('drop'), 'tasks.submitted 1', 'with room again all are counted');
 
-# --- what is counted late is not counted for a dropped extension
+# --- late counts are not added for a dropped extension
 $sql->('DROP EXTENSION taskq CASCADE; CREATE EXTENSION taskq');
 ok(within(60, sub { worker_pid($node) ne '' }), 'the extension is created again');
 $sql->("SELECT taskq_create_queue('a')");

@@ -8,8 +8,8 @@
 # is dropping the type, it waits for that, finds nothing, and its type cache
 # says so in these words, as for a function of any extension.  The test allows
 # it for those types alone, and only where the backtrace in the log has no
-# frame of the library: what the library itself looks up of its row types
-# comes behind a lock on one of its tables, or from the session's caches.
+# frame of the library: the library itself looks up its row types only after it
+# has locked one of its tables, or in the session's caches.
 # expect-log: XX000 .*(could not open relation with OID|BACKTRACE:|STATEMENT:)
 use strict;
 use warnings;
@@ -134,7 +134,7 @@ my $begin = time;
 is(error_of($node, 'DROP DATABASE bare'), '', 'DROP DATABASE');
 cmp_ok(time - $begin, '<', 5, 'a drop there is not delayed');
 
-# --- read-only transactions and a standby: reading works, nothing else does
+# --- read-only transactions and a standby: only reading works
 my $id = $sql->("SELECT taskq_submit('held')");
 my $token = $sql->("SELECT token FROM taskq_claim('held', lease => '1 h')");
 $sql->("SELECT taskq_register('w')");

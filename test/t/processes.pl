@@ -30,7 +30,7 @@ my $workers =
   . " FROM pg_stat_activity WHERE backend_type = 'taskq worker'";
 my ($one, $two, $launcher, $position);
 
-# CREATE EXTENSION and where there is a worker
+# CREATE EXTENSION, and which databases have a worker
 
 $node->safe_psql('postgres', "CREATE DATABASE $_")
   for qw(one two none shut pattern);

@@ -138,8 +138,8 @@ for my $its (sort keys %said)
 	is($err, '', "$its: the signature is SQL") if $rc;
 }
 
-# Public: the functions outside of schema taskq, and those in it that every role
-# may use
+# Public: the functions outside of schema taskq, and the functions in it that
+# every role may use
 my $functions = <<'SQL';
 SELECT CASE WHEN p.pronamespace = 'taskq'::regnamespace THEN 'taskq.' ELSE '' END || p.proname,
        CASE p.prokind WHEN 'p' THEN 'PROCEDURE ' ELSE '' END

@@ -134,8 +134,8 @@ ok(within(40, sub { $sql->('SELECT count(*) FROM taskq.archive_03') eq '0' }), '
 ok(within(40, sub { $replica->safe_psql($_, 'SELECT count(*) FROM taskq.archive_03') eq '0' }), "$_ empties it, too")
   for 'postgres', 'bare';
 
-# --- the replica is inactive: what became due on the publisher just before it
-# was stopped is not done there
+# --- the replica is inactive: tasks that became due on the publisher just
+# before it was stopped are not processed there
 $publisher->safe_psql('postgres', 'UPDATE taskq.instance SET database_oid = 0');
 ok(within(70, sub { $publisher->reload; worker_pid($publisher) eq '' }), 'the publisher is inactive, too');
 $sql->("UPDATE taskq.task SET lease_until = now() - interval '1 s' WHERE state = 3 AND lease_until < 'infinity'");

@@ -185,7 +185,7 @@ for my $view (grep { $_ ne 'settings' } sort keys %{ $m->{views} })
 my ($code, $said, $notices) = $node->psql('rights', 'SET ROLE read_all; SELECT count(*) FROM taskq.tasks WHERE m.leak(payload::text)');
 like($notices, qr/secret of q1/, 'the function does reveal its argument');
 
-# estimates do not come from statistics of what the views hide
+# estimates do not come from statistics of rows that the views hide
 my %guess;
 for my $text ("SELECT * FROM taskq.history WHERE message = 'secret of q1'", "SELECT * FROM taskq.history WHERE message = 'nothing like it'",
 	"SELECT * FROM taskq.tasks WHERE correlation_id = 'mark of q1'", "SELECT * FROM taskq.tasks WHERE correlation_id = 'unknown'",

@@ -102,8 +102,8 @@ for my $late (
 }
 let_duties_fail(0);
 
-# --- reclaimed by the server: refused, and what was written with it is rolled
-# back
+# --- reclaimed by the server: refused, and the other writes of its transaction
+# are rolled back
 $id = $sql->("SELECT taskq_submit('q')");
 (undef, $token) = claim($frozen, '100 ms');
 my $client = $frozen->{run}{KIDS}[0]{PID};

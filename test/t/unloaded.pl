@@ -205,7 +205,7 @@ for my $how (qw(start crash))
 $sql->("SELECT taskq_heartbeat('w')");
 is($state->('w'), 'active', 'heartbeats count again');
 
-# --- back to memory: progress is moved there
+# --- preloaded again: progress is moved to memory
 my ($p_id, $p_token) = claim('q', 'w');
 $sql->("SELECT taskq_progress($p_id, $p_token, 0.5, 'half')");
 my $tables = "SELECT (SELECT count(*) FROM taskq.worker_sign) + (SELECT count(*) FROM taskq.task_sign)";

@@ -238,7 +238,7 @@ $w = claimer("NULL, 'w'");
 ok(quiet(sub { $sql->("SELECT taskq_submit('q', '18', tags => '{c}')") }, $w), 'all queues of a worker');
 $sql->("SELECT taskq_submit('e2', '18', tags => '{a}')");
 is(answer($w), '18', 'one of them is created later');
-# several existing, empty queues: each check begins with another one
+# several existing, empty queues: each check begins with another queue
 $sql->("SELECT taskq_create_queue('e3'); SELECT taskq_register('w3', queues => '{q,e2,e3}', tags => '{a}')");
 $w = claimer("NULL, 'w3'");
 ok(quiet(sub { $sql->("SELECT taskq_submit('e3', '18', tags => '{c}')") }, $w), 'several empty queues');

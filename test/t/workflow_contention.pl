@@ -195,7 +195,7 @@ for my $round (0 .. 9)
 }
 
 diag($sql->("SELECT call || ' ' || string_agg(code || ' ' || n, ', ' ORDER BY n DESC) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m GROUP BY call ORDER BY 1"));
-# what the other sessions of a deadlock were doing
+# the statements of the other sessions of a deadlock
 diag($sql->("SELECT format('%s to %s, process %s: %s', o.since, o.until, o.pid, o.whole) FROM met m JOIN met o ON (o.since, o.until) OVERLAPS (m.since, m.until)
 	WHERE m.code = '40P01' AND m.detail ~ format('rocess %s\\M', o.pid) ORDER BY m.since, o.since"));
 # and the steps on which they did it

@@ -106,7 +106,7 @@ is($sql->(q{SELECT answer(run, who), count(*) FROM run, unnest(ARRAY['manager', 
 	't|' . $EACH, 'an answer before the question is the first');
 
 my $open = sub { $sql->('SELECT count(*) FROM taskq.workflow w JOIN run USING (workflow_id) WHERE w.finished_at IS NULL') };
-# except for those that fail by themselves
+# except for instances that fail by themselves
 my $lost = sub { $sql->(<<'SQL') };
 SELECT count(*) FROM taskq.history h JOIN taskq.tasks t USING (task_id) WHERE h.from_state = 'running' AND h.to_state = 'pending' AND t.step NOT IN ('authorize', 'welcome')
 SQL

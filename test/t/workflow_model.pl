@@ -1,14 +1,14 @@
 # The test draws workflows at random. Four workers run them: they are
-# disconnected again and again, also between a claim and its end, roll back what
-# they have done, also to savepoints, and use all isolation levels. Another
-# worker prepares its transactions. Dead or suspended steps are retried and
-# resolved by hand. TaskqFlowModel, which was written from the documentation,
-# replays the committed calls in the order of the commits. After each
-# transaction each step must be in the right state, each claim must have
-# returned what it should, and each instance must have the right end, counts and
-# result. SEED=n: the same workflows and the same answers. LONG=1: 2,000
-# workflows. If a kind of event has hardly happened, as many workflows are drawn
-# again.
+# disconnected again and again, also between a claim and its end, roll back
+# what they have done, also to savepoints, and use all isolation levels.
+# Another worker prepares its transactions. Dead or suspended steps are retried
+# and resolved by hand. TaskqFlowModel, which was written from the
+# documentation, replays the committed calls in the order of the commits. After
+# each transaction each step must be in the right state, each claim must have
+# returned the expected rows, and each instance must have the right end, counts
+# and result. SEED=n: the same workflows and the same answers. LONG=1: 2,000
+# workflows. If a kind of event has hardly happened, as many workflows are
+# drawn again.
 use strict;
 use warnings;
 use FindBin;

@@ -4,7 +4,7 @@
 # of steps, missing steps, cycles and which types may follow each other,
 # jsonpaths, regular expressions, valid intervals and their bounds, bytes that
 # are not characters, duplicate tags. workflow_definitions.py has the list, and
-# leaves out what is not built yet.
+# leaves out members that are not built yet.
 use strict;
 use warnings;
 use FindBin;
