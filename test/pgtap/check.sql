@@ -31,8 +31,8 @@ SELECT results_eq($$
     ('dead', 1), ('done', 1), ('pending', 4), ('running', 1), ('suspended', 1)$$,
     'the tasks have the expected states');
 
--- Do the damage, check, and roll it back: exactly this is found. {id} in the details stands for the
--- number of the task with the reference.
+-- Do the damage, check, and roll it back: the check finds exactly this damage.
+-- {id} in the details stands for the number of the task with the reference.
 CREATE FUNCTION pg_temp.found(reference text, wrong text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -206,7 +206,7 @@ INSERT INTO promised VALUES
 ('taskq_grant', 'queue text, role text, rights text[]', 'void'),
 ('taskq_revoke', 'queue text, role text, rights text[]', 'void');
 
--- Rows: those that functions return, and views.
+-- Rows that functions return, and views.
 CREATE TEMP TABLE promised_row (name text PRIMARY KEY, columns text);
 INSERT INTO promised_row VALUES
 ('claimed',

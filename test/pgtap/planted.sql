@@ -103,7 +103,7 @@ INSERT INTO wrong (change) VALUES
     ('DELETE FROM taskq.instance'),
     ('DELETE FROM taskq.function_right');
 
--- What is called for such a row; {t} is the token.
+-- Calls for such a row; {t} is the token.
 CREATE TEMP TABLE action (n serial, call text);
 INSERT INTO action (call) VALUES
     ('SELECT taskq_claim(''planted'')'),

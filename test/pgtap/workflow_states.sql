@@ -59,7 +59,7 @@ CREATE FUNCTION pg_temp.claim(id bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     answer bigint;
 BEGIN
-    -- the wanted one comes first
+    -- the wanted row is first
     PERFORM taskq_update_task(id, '{"priority": 9}');
     SELECT c.token INTO STRICT answer FROM taskq_claim('states') c WHERE c.task_id = id;
     RETURN answer;
@@ -139,12 +139,12 @@ SELECT is(w.state, pg_temp.expected(c.kinds, c.ahead),
  ORDER BY c.n;
 SELECT diag(count(*) || ' combinations of steps; of states: ' ||
             string_agg(DISTINCT pg_temp.expected(c.kinds, c.ahead), ', ')) FROM pg_temp.combination c;
--- for an ended instance the row comes first
+-- for an ended instance the instance's own state decides
 UPDATE taskq.workflow SET state = 4 WHERE workflow_id > 1000000000;
 SELECT is_empty($$SELECT * FROM taskq.workflows WHERE workflow_id > 1000000000 AND state <> 'cancelled'$$,
     'an instance that was cancelled by a call is cancelled, whatever its steps are');
 
--- counts are those of the steps
+-- the counts agree with the steps
 SELECT is_empty($$
     SELECT w.workflow_id, c.kinds, w.steps_total, w.steps_done, w.steps_dead, w.steps_running
       FROM pg_temp.combination c JOIN taskq.workflows w ON w.workflow_id = 1000000000 + c.n

@@ -1,5 +1,5 @@
 -- Views of workflows call one function for each instance, which checks the
--- right to read; nothing else of the extension checks it again.
+-- right to read; no other part of the extension checks it again.
 BEGIN;
 SELECT plan(8);
 SET LOCAL track_functions = 'all';
