@@ -142,9 +142,8 @@ names_after(TqChange *change, const TqEntry *entry, TqQueue **queue,
 
 /*
  * Lock the references that the change gives to tasks, and the references that
- * it may take from tasks.  A single reference need not be locked here: when
- * the call waits for it, it holds no lock for which calls of the same kind
- * wait.
+ * it may take from tasks.  If a single reference is all that the change names,
+ * it need not be locked: a call that waits for it holds nothing.
  */
 static void
 lock_references(TqChange *change)
@@ -163,7 +162,7 @@ lock_references(TqChange *change)
 	}
 	if (given > 0)
 		given += add_held_references(change, &names);
-	if (given > 1)
+	if (given > 1 || (given == 1 && change->by_id_count > 0))
 		tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
 }
 

@@ -29,6 +29,7 @@
 #include "engine/call.h"
 #include "engine/id.h"
 #include "engine/key.h"
+#include "engine/name_lock.h"
 #include "engine/state.h"
 #include "engine/step.h"
 #include "store/archive.h"
@@ -81,6 +82,7 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 
 static void act_alone(FunctionCallInfo fcinfo, const char *function,
 					  TqWish *wish);
+static void lock_reference(TqCall *call, int64 task_id, TqAction action);
 static bool may_repair(const TqQueue *queue, const TqTask *task,
 					   TqAction action);
 static void check_state(const TqTask *task, const TqWish *wish);
@@ -298,9 +300,30 @@ act_alone(FunctionCallInfo fcinfo, const char *function, TqWish *wish)
 	{
 		tq_queue_lock_insertions();
 		tq_snapshot_renew();
+		lock_reference(&call, task_id, wish->action);
+		tq_snapshot_renew();
 	}
 	tq_manage_act(&call, task_id, wish);
 	tq_call_end(&call);
+}
+
+/*
+ * Lock the reference that a live task gets, before the row is locked: a list
+ * that has this lock, and a live task with the reference, may need the row.
+ */
+static void
+lock_reference(TqCall *call, int64 task_id, TqAction action)
+{
+	TqTask     task;
+	Bitmapset *names;
+
+	(void) tq_manage_find(call, task_id, &task);
+	if (task.isnull[TQ_COL_REFERENCE] ||
+		(action == TQ_ACTION_RETRY && !task.archived))
+		return;
+	names = tq_name_lock_add(
+		NULL, TextDatumGetCString(task.value[TQ_COL_REFERENCE]));
+	tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
 }
 
 /* Raise TQ005 if the action does not apply to tasks in that state. */

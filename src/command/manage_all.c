@@ -60,7 +60,7 @@ typedef struct Choice
 typedef struct Act
 {
 	bool           of_all_keys;      /* lock their keys in any queue */
-	bool           takes_references; /* tasks get their references back */
+	bool           moves_references; /* tasks get them back, or free them */
 	TqInsertion    insertion;        /* for recreate */
 	ReturnSetInfo *result;
 	int64          first_new; /* 0: none created yet */
@@ -144,7 +144,7 @@ taskq_retry_all(PG_FUNCTION_ARGS)
 	choice.attempts_left = true;
 	read_range(fcinfo, 3, &choice);
 	read_max(fcinfo, 5, &choice);
-	act.takes_references = !TQ_STATE_IS_LIVE(choice.state);
+	act.moves_references = !TQ_STATE_IS_LIVE(choice.state);
 	PG_RETURN_INT64(do_all("taskq_retry_all()", &choice, retry_one, &act));
 }
 
@@ -167,7 +167,7 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 	read_max(fcinfo, 5, &choice);
 	act.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	act.of_all_keys = act.insertion != TQ_INSERTION_APPEND;
-	act.takes_references = true;
+	act.moves_references = true;
 	(void) do_all("taskq_recreate_all()", &choice, recreate_one, &act);
 	return (Datum) 0;
 }
@@ -216,7 +216,7 @@ taskq_reassign(PG_FUNCTION_ARGS)
 		qsort(choice.ids, choice.count, sizeof(Datum), compare_ids);
 	}
 	choice.max = PG_INT64_MAX;
-	act.takes_references = !TQ_STATE_IS_LIVE(choice.state) &&
+	act.moves_references = TQ_STATE_IS_LIVE(choice.state) !=
 						   TQ_STATE_IS_LIVE(act.to);
 	PG_RETURN_INT64(do_all("taskq_reassign()", &choice, reassign_one, &act));
 }
@@ -275,7 +275,7 @@ do_all(const char *function, Choice *choice, DoWithTask what, Act *act)
 	tq_role_require(choice->queue, TQ_RIGHT_MANAGE);
 	if (act->of_all_keys || tq_key_is_ordered(choice->queue))
 		lock_chosen_keys(&call, choice);
-	if (act->takes_references)
+	if (act->moves_references)
 		lock_chosen_references(choice);
 	one = AllocSetContextCreate(caller, "taskq tasks of a state",
 								ALLOCSET_DEFAULT_SIZES);

@@ -59,9 +59,10 @@ static TqStmt stmt_known = {
 	" ORDER BY 1",
 	{INT8ARRAYOID}};
 
-static void read_known(ArrayType *ids, Entry *entries, int count,
-					   TqAction action);
-static void note_unknown(uint64 rows, Entry *entries, int count);
+static void       read_known(ArrayType *ids, Entry *entries, int count,
+							 TqAction action);
+static void       note_unknown(uint64 rows, Entry *entries, int count);
+static Bitmapset *references_of(TqSpi *spi, uint64 rows, TqAction action);
 static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
 static void lock_keys(TqCall *call, TqKeyName *names, int count);
 static bool may_manage(int32 queue_id);
@@ -135,20 +136,23 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 static void
 read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
 {
-	Datum  arg = PointerGetDatum(ids);
-	uint64 rows;
-	TqCall call;
-	TqSpi  spi;
+	Datum      arg = PointerGetDatum(ids);
+	Bitmapset *references;
+	uint64     rows;
+	TqCall     call;
+	TqSpi      spi;
 
 	tq_call_begin(&call, "taskq_manage_many()");
 	tq_queue_lock_insertions();
 	tq_spi_enter(&spi);
 	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
 	note_unknown(rows, entries, count);
+	references = references_of(&spi, rows, action);
 	if (count > 1)
 		lock_known(&call, &spi, rows, action);
 	else
 		tq_spi_leave(&spi);
+	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
 	tq_call_end(&call);
 }
 
@@ -167,6 +171,30 @@ note_unknown(uint64 rows, Entry *entries, int count)
 	}
 }
 
+/*
+ * The references that tasks get or lose.  A call that has freed a reference,
+ * and waits for a row, must not be waited for by a call that has the row and
+ * wants the reference.
+ */
+static Bitmapset *
+references_of(TqSpi *spi, uint64 rows, TqAction action)
+{
+	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
+	Bitmapset    *references = NULL;
+
+	if (action == TQ_ACTION_HOLD || action == TQ_ACTION_UNPOISON)
+		rows = 0;
+	for (uint64 i = 0; i < rows; i++)
+	{
+		char *reference = tq_spi_text(spi, i, 5);
+
+		if (reference != NULL && may_manage(tq_spi_int4(i, 2, 0)))
+			references = tq_name_lock_add(references, reference);
+	}
+	MemoryContextSwitchTo(mine);
+	return references;
+}
+
 /* Leaves SPI. */
 static void
 lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
@@ -180,17 +208,13 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 		sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
 	bool may_move = action != TQ_ACTION_RECREATE &&
 					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
-	bool takes_references = action == TQ_ACTION_RETRY ||
-							action == TQ_ACTION_RECREATE;
-	Bitmapset *references = NULL;
-	int        named = 0;
-	int        step_count = 0;
+	int named = 0;
+	int step_count = 0;
 
 	for (uint64 i = 0; i < rows; i++)
 	{
 		bool  isnull;
 		Datum key = tq_spi_get(i, 3, &isnull);
-		char *reference = takes_references ? tq_spi_text(spi, i, 5) : NULL;
 
 		if (!isnull)
 		{
@@ -206,8 +230,6 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 									: TQ_FLOW_LOCK_REPAIR;
 			steps[step_count++] = tq_spi_int8(i, 1, 0);
 		}
-		if (reference != NULL && may_manage(tq_spi_int4(i, 2, 0)))
-			references = tq_name_lock_add(references, reference);
 	}
 	MemoryContextSwitchTo(mine);
 	tq_spi_leave(spi);
@@ -216,7 +238,6 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 								 TQ_RIGHT_MANAGE);
 	if (tq_queue_any_ordered())
 		lock_keys(call, names, named);
-	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
 	pfree(kinds);
 	pfree(steps);
 	pfree(names);

@@ -16,7 +16,7 @@ use TaskqTest;
 my $CLIENTS = 8;
 my $SECONDS = $ENV{LONG} ? 300 : 12;
 my $seed    = $ENV{SEED} || int(rand(1_000_000)) + 1;
-my $node    = start_node('names', 'fsync' => 'off', 'deadlock_timeout' => "'200ms'");
+my $node    = start_node('names', 'fsync' => 'off', 'deadlock_timeout' => "'100ms'");
 my $sql     = sub { $node->safe_psql('postgres', shift) };
 
 diag("SEED=$seed");
@@ -61,17 +61,17 @@ CREATE FUNCTION call(dice float, worker text) RETURNS void LANGUAGE plpgsql AS $
 DECLARE
     ids bigint[] := array(SELECT live(0.5));
 BEGIN
-    IF dice < 0.3 THEN
+    IF dice < 0.2 THEN
         PERFORM try(format('taskq_submit_tasks(%L)', tasks()));
-    ELSIF dice < 0.5 THEN
+    ELSIF dice < 0.35 THEN
         PERFORM try(format('taskq_change(%L, adds => %L, updates => %L, deletes => %L)', worker, adds(), updates(ids), deletes(array(SELECT id FROM live(0.2) id WHERE id <> ALL (ids)))));
-    ELSIF dice < 0.7 THEN
+    ELSIF dice < 0.45 THEN
         PERFORM try(format('taskq_change(%L, doc_adds => %L, doc_updates => %L, doc_deletes => %L)', worker, docs(0.3, '{"skip_existing": true}'), docs(0.2, '{"content": 2}'), docs(0.1, '{}')));
-    ELSIF dice < 0.75 THEN
+    ELSIF dice < 0.5 THEN
         PERFORM try(format('taskq_claim_docs(%L, %L, %L, %L)', worker, 'n', one('k1', 'k2'), one('0 s', '1 ms')));
-    ELSIF dice < 0.8 THEN
+    ELSIF dice < 0.55 THEN
         PERFORM try(format('taskq_submit(%L, reference => %L, on_conflict => %L)', 'n', some_reference(), one('return', 'update')));
-    ELSIF dice < 0.85 THEN
+    ELSIF dice < 0.65 THEN
         PERFORM try(format('taskq_manage_many(%L, %L::bigint[])', one('retry', 'cancel', 'recreate'), array(SELECT task_id FROM taskq.archive WHERE queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'n') AND reference IS NOT NULL ORDER BY random() LIMIT 5) || ids));
     ELSIF dice < 0.9 THEN
         PERFORM try(one(format('taskq_retry_all(%L, %L)', 'n', one('done', 'cancelled')),
