@@ -120,7 +120,7 @@ CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_
     WITH (deduplicate_items = off);
 COMMENT ON INDEX taskq.task_dispatch_idx IS 'Claims scan it from the beginning of each matching lane';
 CREATE UNIQUE INDEX task_reference_idx ON taskq.task (queue_id, reference) WHERE reference IS NOT NULL;
-COMMENT ON INDEX taskq.task_reference_idx IS 'Looked up by reference; at most one live task has a reference';
+COMMENT ON INDEX taskq.task_reference_idx IS 'Looked up by reference, which at most one live task of a queue has';
 CREATE INDEX task_key_idx ON taskq.task (queue_id, key, task_id) WHERE key IS NOT NULL;
 COMMENT ON INDEX taskq.task_key_idx IS 'Tasks of a key in their order';
 CREATE INDEX task_suspended_idx ON taskq.task (queue_id, key, task_id) WHERE suspended_at IS NOT NULL;
