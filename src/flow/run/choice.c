@@ -196,7 +196,7 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
 	{
 		const Child *chosen;
-		Child        key;
+		Child        key = {0};
 
 		if (entry.type != jbvString)
 			return "a decision must choose steps by their names";
