@@ -200,6 +200,8 @@ sub release
 	my ($self, $one) = @_;
 	my $step = $one->{of};
 
+	# a step that a worker has had keeps its payload
+	return $self->to($one, 'pending') if $one->{claims};
 	if ($step->{when})
 	{
 		my $holds = $self->holds($step->{when});
