@@ -82,7 +82,9 @@ PG_FUNCTION_INFO_V1(taskq_debug_move);
 
 static void act_alone(FunctionCallInfo fcinfo, const char *function,
 					  TqWish *wish);
-static void lock_reference(TqCall *call, int64 task_id, TqAction action);
+static void lock_reference(TqCall *call, int64 task_id, const TqWish *wish);
+static void lock_key(TqCall *call, TqQueue *queue, TqTask *task,
+					 const TqWish *wish);
 static bool may_repair(const TqQueue *queue, const TqTask *task,
 					   TqAction action);
 static void check_state(const TqTask *task, const TqWish *wish);
@@ -264,13 +266,19 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		tq_key_lock_task(call, queue, task);
 		tq_call_steps(call)->locked = true;
 	}
+	lock_key(call, queue, task, wish);
+	if (task->archived && !tq_archive_take(task))
+		return false;
+	return act(call, queue, task, wish);
+}
+
+static void
+lock_key(TqCall *call, TqQueue *queue, TqTask *task, const TqWish *wish)
+{
 	if (task->archived || wish->action == TQ_ACTION_RECREATE)
 		tq_key_lock_task(call, queue, task);
 	if (wish->insertion != TQ_INSERTION_APPEND && !task->isnull[TQ_COL_KEY])
 		(void) tq_key_lock(call, queue->queue_id, task->value[TQ_COL_KEY]);
-	if (task->archived && !tq_archive_take(task))
-		return false;
-	return act(call, queue, task, wish);
 }
 
 /*
@@ -300,7 +308,7 @@ act_alone(FunctionCallInfo fcinfo, const char *function, TqWish *wish)
 	{
 		tq_queue_lock_insertions();
 		tq_snapshot_renew();
-		lock_reference(&call, task_id, wish->action);
+		lock_reference(&call, task_id, wish);
 		tq_snapshot_renew();
 	}
 	tq_manage_act(&call, task_id, wish);
@@ -310,17 +318,19 @@ act_alone(FunctionCallInfo fcinfo, const char *function, TqWish *wish)
 /*
  * Lock the reference that a live task gets, before the row is locked: a list
  * that has this lock, and a live task with the reference, may need the row.
+ * Lists lock keys before references.
  */
 static void
-lock_reference(TqCall *call, int64 task_id, TqAction action)
+lock_reference(TqCall *call, int64 task_id, const TqWish *wish)
 {
 	TqTask     task;
+	TqQueue   *queue = tq_manage_find(call, task_id, &task);
 	Bitmapset *names;
 
-	(void) tq_manage_find(call, task_id, &task);
 	if (task.isnull[TQ_COL_REFERENCE] ||
-		(action == TQ_ACTION_RETRY && !task.archived))
+		(wish->action == TQ_ACTION_RETRY && !task.archived))
 		return;
+	lock_key(call, queue, &task, wish);
 	names = tq_name_lock_add(
 		NULL, TextDatumGetCString(task.value[TQ_COL_REFERENCE]));
 	tq_name_lock(TQ_NAME_REFERENCE, names, NULL);

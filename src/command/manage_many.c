@@ -148,7 +148,8 @@ read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
 	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
 	note_unknown(rows, entries, count);
 	references = references_of(&spi, rows, action);
-	if (count > 1)
+	/* one task needs no locks ahead, unless it has a reference: keys first */
+	if (count > 1 || references != NULL)
 		lock_known(&call, &spi, rows, action);
 	else
 		tq_spi_leave(&spi);

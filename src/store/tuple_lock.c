@@ -194,6 +194,26 @@ tq_tuple_lock_is_writing(TupleTableSlot *slot, TransactionId *writer)
 	return true;
 }
 
+/*
+ * Which transaction has updated or deleted a version that a transaction in
+ * progress, the same one, has written?  Invalid if the version is the newest.
+ * A dirty snapshot does not say so.
+ */
+TransactionId
+tq_tuple_lock_past(TupleTableSlot *slot)
+{
+	bool            should_free;
+	HeapTupleHeader header =
+		ExecFetchSlotHeapTuple(slot, false, &should_free)->t_data;
+	TransactionId xmax;
+
+	if ((header->t_infomask & HEAP_XMAX_INVALID) != 0 ||
+		HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+		return InvalidTransactionId;
+	xmax = HeapTupleHeaderGetUpdateXid(header);
+	return TransactionIdDidAbort(xmax) ? InvalidTransactionId : xmax;
+}
+
 /* Is a transaction in progress changing or locking the row? */
 static bool
 is_busy(Relation rel, ItemPointer tid)

@@ -16,9 +16,10 @@ extern bool tq_tuple_lock_acquire(Relation rel, ItemPointer tid, bool wait,
 extern void tq_tuple_lock_release(Relation rel, ItemPointer tid, bool locked);
 extern bool tq_tuple_lock_is_held(TqCall *call, TqTask *task);
 
-extern bool tq_tuple_lock_is_taken(TqCall *call, TqTask *task);
-extern bool tq_tuple_lock_is_writing(TupleTableSlot *slot,
-									 TransactionId  *writer);
-extern bool tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid);
+extern bool          tq_tuple_lock_is_taken(TqCall *call, TqTask *task);
+extern bool          tq_tuple_lock_is_writing(TupleTableSlot *slot,
+											  TransactionId  *writer);
+extern TransactionId tq_tuple_lock_past(TupleTableSlot *slot);
+extern bool          tq_tuple_lock_is_lost(TqCall *call, ItemPointer tid);
 
 #endif /* TQ_TUPLE_LOCK_H */

@@ -30,7 +30,6 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/transam.h"
@@ -45,6 +44,7 @@
 #include "base/spi.h"
 #include "flow/instance/edge.h"
 #include "flow/instance/edge_wait.h"
+#include "store/tuple_lock.h"
 
 /* Number of index entries to check before the scan changes its direction. */
 #define FIRST_STRETCH 8
@@ -65,17 +65,16 @@ static TqStmt stmt_remove = {
 
 static void set_tag(LOCKTAG *tag, int64 workflow_id);
 static bool find(TqEdges *edges, int64 workflow_id, int32 child, int32 parent);
-static TqLeft        left_near(TqEdges *edges, int64 workflow_id, int32 child,
-							   int32 near, StrategyNumber strategy_after,
-							   TransactionId *other);
-static TransactionId deleted_by_its_maker(TupleTableSlot *slot);
-static TqLeft        look(TqEdges *edges, int64 workflow_id, int32 child,
-						  StrategyNumber strategy, int32 parent, int stretch,
-						  bool *more, TransactionId *other);
-static void set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
-					 StrategyNumber strategy, int32 parent);
-static void run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
-						const TqNewEdges *all);
+static TqLeft left_near(TqEdges *edges, int64 workflow_id, int32 child,
+						int32 near, StrategyNumber strategy_after,
+						TransactionId *other);
+static TqLeft look(TqEdges *edges, int64 workflow_id, int32 child,
+				   StrategyNumber strategy, int32 parent, int stretch,
+				   bool *more, TransactionId *other);
+static void   set_keys(ScanKeyData *keys, int64 workflow_id, int32 child,
+					   StrategyNumber strategy, int32 parent);
+static void   run_for_all(TqStmt *stmt, int expected, int64 workflow_id,
+						  const TqNewEdges *all);
 
 /*
  * The lock is held only while edges of an instance are checked.  Two instances
@@ -249,25 +248,6 @@ tq_edge_one(TqEdges *edges, int64 workflow_id, int32 child, int32 parent,
 }
 
 /*
- * Which transaction has deleted an edge that it, or its parent, is adding?
- * Invalid if the edge is not deleted.  A dirty snapshot does not say so.
- */
-static TransactionId
-deleted_by_its_maker(TupleTableSlot *slot)
-{
-	HeapTupleHeader header =
-		((BufferHeapTupleTableSlot *) slot)->base.tuple->t_data;
-	TransactionId xmax = HeapTupleHeaderGetRawXmax(header);
-
-	Assert(TTS_IS_BUFFERTUPLE(slot));
-	if ((header->t_infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) != 0 ||
-		HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask) ||
-		!TransactionIdIsNormal(xmax) || TransactionIdDidAbort(xmax))
-		return InvalidTransactionId;
-	return xmax;
-}
-
-/*
  * Check at most stretch index entries.  Sets *more if there may be further
  * entries.  An edge that another transaction is adding counts as left: it is
  * added at the end of a step, which will end again if that is rolled back.  If
@@ -304,7 +284,7 @@ look(TqEdges *edges, int64 workflow_id, int32 child, StrategyNumber strategy,
 		if (!index_fetch_heap(edges->scan, edges->slot))
 			continue;
 		deleter = TransactionIdIsValid(dirty.xmin)
-					  ? deleted_by_its_maker(edges->slot)
+					  ? tq_tuple_lock_past(edges->slot)
 					  : dirty.xmax;
 		/* most often one transaction deletes many of them */
 		if (deleter != asked && TransactionIdIsValid(deleter))

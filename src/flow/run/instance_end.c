@@ -19,7 +19,6 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "storage/procarray.h"
@@ -46,6 +45,7 @@
 #include "flow/run/tally.h"
 #include "store/row.h"
 #include "store/snapshot.h"
+#include "store/tuple_lock.h"
 
 static TqGoing look_at_rows(TqCall *call, TqFlow *flow, TqEdges *edges,
 							int32 near, bool all, TransactionId *other);
@@ -54,7 +54,6 @@ static TqGoing look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges,
 static bool    any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot,
 						   bool all);
 static bool    is_live(const TqFlow *flow, const TqTask *task, bool all);
-static bool    is_past(HeapTupleHeader version);
 static TqGoing check_row(TqFlow *flow, TqEdges *edges, TqTask *task, bool all,
 						 TransactionId writer, TransactionId *other);
 static Jsonb  *result_of(TqFlow *flow, const TqStepRow *made, int count);
@@ -268,9 +267,10 @@ look_both_ways(TqCall *call, TqFlow *flow, TqEdges *edges, int32 near,
 		if (!index_fetch_heap(walks[i].scan, slot))
 			continue;
 		writer = dirty.xmax;
-		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
-		if (TransactionIdIsValid(dirty.xmin) && is_past(tuple->t_data))
+		if (TransactionIdIsValid(dirty.xmin) &&
+			TransactionIdIsValid(tq_tuple_lock_past(slot)))
 			continue;
+		tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
 		tq_row_read(tuple, RelationGetDescr(call->task.rel), &task);
 		one = check_row(flow, edges, &task, all, writer, other);
 		if (one != TQ_GOING_NOT)
@@ -312,18 +312,6 @@ any_went_on(TqCall *call, TqFlow *flow, Snapshot snapshot, bool all)
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, NoLock);
 	return any;
-}
-
-/*
- * Has the transaction in progress that wrote this version also updated or
- * deleted it?  A dirty snapshot does not show that.
- */
-static bool
-is_past(HeapTupleHeader version)
-{
-	return (version->t_infomask & HEAP_XMAX_INVALID) == 0 &&
-		   !HEAP_XMAX_IS_LOCKED_ONLY(version->t_infomask) &&
-		   !TransactionIdDidAbort(HeapTupleHeaderGetUpdateXid(version));
 }
 
 /* Is the step live? If all is true: has it not finished? */
