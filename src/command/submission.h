@@ -51,6 +51,7 @@ typedef struct TqSubmission
 	bool         likely_taken; /* finished tasks keep their references */
 	bool         any_depth;    /* max_depth does not apply */
 	bool         dead_letter;  /* a copy of a dead task */
+	bool         holder_stays; /* while an open transaction removes it */
 	int64        task_id;      /* 0: assigned later */
 } TqSubmission;
 

@@ -15,6 +15,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
+#include "base/debug.h"
 #include "base/json.h"
 #include "base/spi.h"
 #include "cache/role.h"
@@ -193,6 +194,7 @@ tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
 		references[count++] = CStringGetTextDatum(key->reference);
 	}
 	tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
+	TQ_DEBUG_POINT("references_locked");
 	tq_snapshot_renew();
 	args[0] = PointerGetDatum(construct_array(
 		queues, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));

@@ -210,6 +210,14 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 			return false;
 		replaced = holder->task_id;
 	}
+	/*
+	 * A call that has locked other rows must not wait for the transaction that
+	 * removes the holder, since that transaction may wait for these rows.
+	 */
+	else if (sub->holder_stays &&
+			 find_holder(sub->queue, CStringGetTextDatum(sub->reference),
+						 holder))
+		return false;
 	/* check first, so that the usual conflict leaves no dead row */
 	if (sub->reference != NULL && sub->likely_taken &&
 		tq_submit_is_held_by_finished(sub->queue, sub->reference, replaced,

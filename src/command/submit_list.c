@@ -51,8 +51,8 @@ typedef struct TaskList
 } TaskList;
 
 static void submit_tasks(void *arg);
-static bool submit_entry(TqCall *call, JsonbValue *entry, bool deleted,
-						 int64 *task_id);
+static bool submit_entry(TqCall *call, const TaskList *list, JsonbValue *entry,
+						 const TqSubmissionKey *key, int64 *task_id);
 
 Datum
 taskq_submit_many(PG_FUNCTION_ARGS)
@@ -178,7 +178,7 @@ submit_tasks(void *arg)
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		if (!submit_entry(&call, &entry, list->keys->all[place.index].deleted,
+		if (!submit_entry(&call, list, &entry, &list->keys->all[place.index],
 						  &task_id))
 			task_id = 0;
 		MemoryContextSwitchTo(caller);
@@ -197,7 +197,8 @@ submit_tasks(void *arg)
  * the task of this entry, the entry is checked, but not written.
  */
 static bool
-submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)
+submit_entry(TqCall *call, const TaskList *list, JsonbValue *entry,
+			 const TqSubmissionKey *key, int64 *task_id)
 {
 	static const TqEntryKind kind = {"tasks"};
 
@@ -210,9 +211,11 @@ submit_entry(TqCall *call, JsonbValue *entry, bool deleted, int64 *task_id)
 	tq_submission_read_entry(inner, entry, &kind, named);
 	tq_submission_read(inner, &sub, "default");
 	tq_submission_resolve(inner, &sub);
+	sub.holder_stays = list->mode == WAIT_IN_ORDER && sub.reference != NULL &&
+					   !key->may_change;
 	if (sub.reference != NULL)
 		tq_snapshot_renew();
-	return !deleted &&
+	return !key->deleted &&
 		   tq_submit_one(call, &sub, tq_arg_jsonb(inner, TQ_SUBMIT_PAYLOAD),
 						 task_id);
 }
