@@ -75,7 +75,7 @@ cancel(TqCall *call, int64 task_id)
 	do
 	{
 		tq_snapshot_renew();
-		if (!tq_row_find(call, task_id, &task) ||
+		if (!tq_row_find_shown(call, task_id, &task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 			return;
 	} while (!tq_manage_try(call, queue, &task, &wish));

@@ -58,6 +58,7 @@
 #include "store/pkey_lookup.h"
 #include "store/row.h"
 #include "store/row_image.h"
+#include "store/snapshot.h"
 #include "store/table_open.h"
 #include "store/tuple_lock.h"
 
@@ -99,6 +100,28 @@ tq_row_find(TqCall *call, int64 task_id, TqTask *task)
 	task->tid = table->slot->tts_tid;
 	ExecClearTuple(table->slot);
 	return true;
+}
+
+/*
+ * The same for a task that a latest snapshot has shown, and that the call must
+ * not overlook.  Returns false if it is no longer live.  Raises 40001 if it
+ * was made after the transaction's own snapshot was taken.
+ */
+bool
+tq_row_find_shown(TqCall *call, int64 task_id, TqTask *task)
+{
+	bool shown;
+
+	if (tq_row_find(call, task_id, task))
+		return true;
+	if (!IsolationUsesXactSnapshot())
+		return false;
+	tq_snapshot_push_latest();
+	shown = tq_row_find(call, task_id, task);
+	tq_snapshot_pop();
+	if (shown)
+		tq_error_serialization();
+	return false;
 }
 
 /*

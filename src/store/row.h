@@ -14,6 +14,7 @@
 
 extern void tq_row_flush(TqCall *call);
 extern bool tq_row_find(TqCall *call, int64 task_id, TqTask *task);
+extern bool tq_row_find_shown(TqCall *call, int64 task_id, TqTask *task);
 extern void tq_row_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
 extern bool tq_row_update(TqCall *call, TqTask *task, bool wait);
 extern bool tq_row_delete(TqCall *call, TqTask *task, bool wait);

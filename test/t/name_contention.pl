@@ -24,6 +24,7 @@ diag("SEED=$seed");
 $sql->(<<'SQL');
 SELECT taskq_create_queue('n', '{"max_attempts": 1, "key_policy": "serial"}');
 CREATE TABLE met (call text, code text, words text);
+CREATE TABLE claimed (worker text, task_id bigint, token bigint);
 
 CREATE FUNCTION one(VARIADIC words text[]) RETURNS text LANGUAGE sql AS $$ SELECT words[ceil(random() * cardinality(words))] $$;
 CREATE FUNCTION some_reference() RETURNS text LANGUAGE sql AS $$ SELECT 'r' || ceil(random() * 8) $$;
@@ -80,8 +81,12 @@ BEGIN
                         format('taskq_reassign(%L, %L, %L, from_id => 0)', 'n', 'pending', one('cancelled', 'suspended'))));
     ELSIF dice < 0.95 THEN
         PERFORM try(format('%s(%s)', one('taskq_retry', 'taskq_recreate'), coalesce((SELECT task_id FROM taskq.archive WHERE reference IS NOT NULL ORDER BY random() LIMIT 1), 0)));
+    ELSIF dice < 0.97 THEN
+        -- completed by another call: a transaction that has claimed holds rows
+        INSERT INTO claimed SELECT worker, task_id, token FROM taskq_claim('n', max_tasks => 5);
     ELSE
-        PERFORM try(format('taskq_complete_many(%L::bigint[], %L::bigint[])', array_agg(task_id), array_agg(token))) FROM taskq_claim('n', max_tasks => 5) HAVING count(*) > 0;
+        PERFORM try(format('taskq_complete_many(%L::bigint[], %L::bigint[])', array_agg(task_id), array_agg(token))) FROM claimed c WHERE c.worker = call.worker HAVING count(*) > 0;
+        DELETE FROM claimed c WHERE c.worker = call.worker;
     END IF;
 END $$;
 SQL

@@ -127,7 +127,8 @@ tq_child_end_step(TqCall *call, int64 task_id, const TqFlow *child)
 
 		CHECK_FOR_INTERRUPTS();
 		tq_snapshot_renew();
-		if (!tq_row_find(call, task_id, &task) || !tq_waiting_step_is(&task) ||
+		if (!tq_row_find_shown(call, task_id, &task) ||
+			!tq_waiting_step_is(&task) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)
 			return;
 		decide_end(child, queue, &task, &move);
@@ -244,7 +245,7 @@ cancel_step(TqCall *call, int64 task_id, char *message)
 		TqQueue *queue;
 
 		tq_snapshot_renew();
-		if (!tq_row_find(call, task_id, &task))
+		if (!tq_row_find_shown(call, task_id, &task))
 			return false;
 		queue = tq_queue_by_id(task.f.queue_id);
 		if (queue == NULL)

@@ -393,7 +393,7 @@ cancel_waiting(TqCall *call, TqFlow *flow, int place)
 			TqQueue *queue;
 
 			tq_snapshot_renew();
-			if (!tq_row_find(call, ids[i], &task) ||
+			if (!tq_row_find_shown(call, ids[i], &task) ||
 				!has_not_begun(&task, place) || has_child(flow, &task))
 				break;
 			queue = tq_queue_by_id(task.f.queue_id);
