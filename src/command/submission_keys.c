@@ -34,8 +34,21 @@ static TqStmt stmt_holders = {
 	" ORDER BY 1",
 	{INT4ARRAYOID, TEXTARRAYOID}};
 
+static TqStmt stmt_holder_keys = {
+	"SELECT DISTINCT n.queue_id, h.key"
+	" FROM unnest($1, $2) AS n (queue_id, reference)"
+	" CROSS JOIN LATERAL (SELECT t.key FROM taskq.task t"
+	"   WHERE t.queue_id = n.queue_id AND t.reference = n.reference"
+	"   OFFSET 0) h"
+	" WHERE h.key IS NOT NULL",
+	{INT4ARRAYOID, TEXTARRAYOID}};
+
 static void  note_deletions(TqSubmissionKeys *keys);
 static int   compare_list_keys(const void *a, const void *b);
+static int   changed_references(const TqSubmissionKeys *keys, bool ordered,
+								Datum *args);
+static int   holder_keys(const TqSubmissionKeys *keys, TqKeyName **names,
+						 int count);
 static char *word_of(const JsonbValue *entry, const char *name);
 
 /*
@@ -134,7 +147,10 @@ compare_list_keys(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Lock all keys of a list before its first task is written. */
+/*
+ * Lock all keys of a list before its first task is written, and the keys of
+ * the tasks that entries of the list may change.
+ */
 void
 tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 {
@@ -159,8 +175,68 @@ tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 		names[named].queue_id = queue->queue_id;
 		names[named++].key = cstring_to_text(key->key);
 	}
+	named = holder_keys(keys, &names, named);
 	tq_key_lock_names(call, names, named);
 	pfree(names);
+}
+
+/* Add the keys of the tasks that entries of the list may change. */
+static int
+holder_keys(const TqSubmissionKeys *keys, TqKeyName **names, int count)
+{
+	Datum  args[2];
+	uint64 rows;
+	TqSpi  spi;
+
+	if (!tq_queue_any_ordered() || changed_references(keys, true, args) == 0)
+		return count;
+	tq_queue_lock_insertions();
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_holder_keys, args, NULL, 0);
+	MemoryContextSwitchTo(spi.caller);
+	*names = repalloc_huge(*names, sizeof(TqKeyName) * (count + rows + 1));
+	for (uint64 row = 0; row < rows; row++)
+	{
+		bool isnull;
+
+		(*names)[count].queue_id = tq_spi_int4(row, 1, 0);
+		(*names)[count++].key = DatumGetTextPCopy(tq_spi_get(row, 2, &isnull));
+	}
+	tq_spi_leave(&spi);
+	return count;
+}
+
+/*
+ * Set args to the queues and references whose tasks entries of the list may
+ * change, of queues that order tasks by key if ordered is true.  Returns their
+ * number.
+ */
+static int
+changed_references(const TqSubmissionKeys *keys, bool ordered, Datum *args)
+{
+	Size   room = sizeof(Datum) * (keys->count + 1);
+	Datum *queues = MemoryContextAllocHuge(CurrentMemoryContext, room);
+	Datum *references = MemoryContextAllocHuge(CurrentMemoryContext, room);
+	int    count = 0;
+
+	for (int i = 0; i < keys->count; i++)
+	{
+		TqSubmissionKey *key = &keys->all[i];
+		TqQueue         *queue;
+
+		if (!key->may_change ||
+			(queue = tq_queue_find(key->queue_name)) == NULL ||
+			(ordered && (!tq_key_is_ordered(queue) ||
+						 (tq_role_rights(queue) & TQ_RIGHT_SUBMIT) == 0)))
+			continue;
+		queues[count] = Int32GetDatum(queue->queue_id);
+		references[count++] = CStringGetTextDatum(key->reference);
+	}
+	args[0] = PointerGetDatum(construct_array(
+		queues, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
+	args[1] = PointerGetDatum(
+		construct_array(references, count, TEXTOID, -1, false, TYPALIGN_INT));
+	return count;
 }
 
 /*
@@ -170,36 +246,20 @@ tq_submission_keys_lock(TqCall *call, const TqSubmissionKeys *keys)
 void
 tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
 {
-	Size       room = sizeof(Datum) * (keys->count + 1);
-	Datum     *queues = MemoryContextAllocHuge(CurrentMemoryContext, room);
-	Datum     *references = MemoryContextAllocHuge(CurrentMemoryContext, room);
 	Bitmapset *names = NULL;
-	int        count = 0;
 	uint64     found;
 	int64     *ids;
 	Datum      args[2];
 
 	for (int i = 0; i < keys->count; i++)
 	{
-		TqSubmissionKey *key = &keys->all[i];
-		TqQueue         *queue;
-
-		if (key->reference == NULL)
-			continue;
-		names = tq_name_lock_add(names, key->reference);
-		if (!key->may_change ||
-			(queue = tq_queue_find(key->queue_name)) == NULL)
-			continue;
-		queues[count] = Int32GetDatum(queue->queue_id);
-		references[count++] = CStringGetTextDatum(key->reference);
+		if (keys->all[i].reference != NULL)
+			names = tq_name_lock_add(names, keys->all[i].reference);
 	}
 	tq_name_lock(TQ_NAME_REFERENCE, names, NULL);
 	TQ_DEBUG_POINT("references_locked");
 	tq_snapshot_renew();
-	args[0] = PointerGetDatum(construct_array(
-		queues, count, INT4OID, sizeof(int32), true, TYPALIGN_INT));
-	args[1] = PointerGetDatum(
-		construct_array(references, count, TEXTOID, -1, false, TYPALIGN_INT));
+	(void) changed_references(keys, false, args);
 	found = tq_spi_list(&stmt_holders, args, &ids);
 	for (uint64 i = 0; i < found; i++)
 		(void) tq_task_lock(call, ids[i], false);
