@@ -50,6 +50,26 @@ tq_subxact_run(void (*work)(void *arg), void *arg)
 }
 
 /*
+ * Run work in a savepoint, and again with other locks as long as it raises
+ * 40001, because what it had read changed while it waited for locks.  Above
+ * READ COMMITTED, where it would read the same again, the error is raised.
+ */
+void
+tq_subxact_repeat(void (*work)(void *arg), void *arg)
+{
+	ErrorData *error;
+
+	while ((error = tq_subxact_run(work, arg)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (error->sqlerrcode != ERRCODE_T_R_SERIALIZATION_FAILURE ||
+			IsolationUsesXactSnapshot())
+			ReThrowError(error);
+		FreeErrorData(error);
+	}
+}
+
+/*
  * Limit lock waits: they fail with 55P03 after a moment, or earlier if
  * lock_timeout is lower, until AtEOXact_GUC is called with the returned level.
  */

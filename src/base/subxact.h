@@ -10,6 +10,7 @@
 #include "base/compat.h"
 
 extern ErrorData *tq_subxact_run(void (*work)(void *arg), void *arg);
+extern void       tq_subxact_repeat(void (*work)(void *arg), void *arg);
 extern int        tq_subxact_limit_waits(void);
 
 #endif /* TQ_SUBXACT_H */

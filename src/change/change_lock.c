@@ -8,6 +8,9 @@
  * locked exclusively, and rows that the change only depends on are locked in
  * share mode.  Two changes therefore never deadlock.
  *
+ * A task may get another key while the call waits.  All locks are then
+ * released, and taken again with that key.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -18,10 +21,12 @@
 #include "utils/memutils.h"
 
 #include "base/spi.h"
+#include "base/subxact.h"
 #include "cache/role.h"
 #include "change/change_lock.h"
 #include "change/change_set.h"
 #include "change/document.h"
+#include "engine/call.h"
 #include "engine/key.h"
 #include "engine/name_lock.h"
 #include "engine/task_lock.h"
@@ -38,7 +43,19 @@ static TqStmt stmt_references = {
 	" WHERE task_id = ANY ($1) AND reference IS NOT NULL",
 	{INT8ARRAYOID}};
 
-static void lock_keys(TqChange *change);
+/* A change whose tasks are to be locked, and the tasks that it names. */
+typedef struct Locking
+{
+	TqChange *change;
+	TqEntry **by_id;
+	int       by_id_count;
+} Locking;
+
+static void       lock_apart(void *arg);
+static void       lock_tasks(TqChange *change);
+static void       lock_keys(TqChange *change);
+static void       check_keys(TqChange *change);
+static TqKeyName *all_keys(TqChange *change, int *count);
 static bool key_of(TqChange *change, const TqEntry *entry, TqKeyName *name);
 static bool names_after(TqChange *change, const TqEntry *entry,
 						TqQueue **queue, text **key);
@@ -50,38 +67,95 @@ static void lock_row(TqChange *change, TqEntry *entry);
 void
 tq_change_lock_all(TqChange *change)
 {
+	Locking locking = {change, change->by_id, change->by_id_count};
+
+	if (tq_queue_any_ordered())
+	{
+		TqCall *call = change->call;
+
+		tq_subxact_repeat(lock_apart, &locking);
+		change->call = call;
+		/* they are locked; the call must know them, too */
+		lock_keys(change);
+	}
+	else
+		lock_tasks(change);
+	tq_document_lock(change);
+}
+
+/* In a call and a savepoint of its own. */
+static void
+lock_apart(void *arg)
+{
+	const Locking *locking = arg;
+	TqChange      *change = locking->change;
+	TqCall         call;
+
+	tq_call_begin(&call, "taskq_change()");
+	change->call = &call;
+	change->by_id = locking->by_id;
+	change->by_id_count = locking->by_id_count;
+	lock_tasks(change);
+	check_keys(change);
+	tq_call_end(&call);
+}
+
+static void
+lock_tasks(TqChange *change)
+{
 	lock_keys(change);
 	tq_change_note_brought(change);
 	lock_references(change);
 	add_who_makes_way(change);
 	tq_change_lock(change);
-	tq_document_lock(change);
 }
 
 /* Lock the keys of all tasks that are moved or added. */
 static void
 lock_keys(TqChange *change)
 {
+	int        count;
+	TqKeyName *names = all_keys(change, &count);
+
+	tq_key_lock_names(change->call, names, count);
+	tq_snapshot_renew();
+}
+
+/* Raise 40001 if a task, which is locked now, has another key. */
+static void
+check_keys(TqChange *change)
+{
+	int        count;
+	TqKeyName *names;
+
+	tq_snapshot_renew();
+	names = all_keys(change, &count);
+	tq_key_require_locked(change->call, names, count);
+}
+
+static TqKeyName *
+all_keys(TqChange *change, int *count)
+{
 	int64 *ids =
 		palloc_extended(sizeof(int64) * (change->count + 1), MCXT_ALLOC_HUGE);
 	TqKeyName *names = palloc_extended(
 		sizeof(TqKeyName) * 2 * (change->count + 1), MCXT_ALLOC_HUGE);
-	int count = 0;
-	int named;
+	int id_count = 0;
 
 	for (int i = 0; i < change->by_id_count; i++)
 	{
-		if (change->by_id[i]->part != TQ_PART_DEPENDS)
-			ids[count++] = change->by_id[i]->id;
+		if (change->by_id[i]->part == TQ_PART_UPDATES ||
+			change->by_id[i]->part == TQ_PART_DELETES)
+			ids[id_count++] = change->by_id[i]->id;
 	}
-	named = tq_key_names_of(change->call, ids, count, TQ_RIGHT_WORK, names);
+	*count =
+		tq_key_names_of(change->call, ids, id_count, TQ_RIGHT_WORK, names);
 	for (int i = 0; i < change->count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		named += key_of(change, &change->entries[i], &names[named]);
+		*count += key_of(change, &change->entries[i], &names[*count]);
 	}
-	tq_key_lock_names(change->call, names, named);
-	tq_snapshot_renew();
+	return names;
 }
 
 /* Get the key that an entry gives to a task, if it must be locked. */
@@ -201,8 +275,9 @@ add_held_references(TqChange *change, Bitmapset **names)
 static void
 add_who_makes_way(TqChange *change)
 {
-	List *ids = NIL;
-	int   named = change->by_id_count;
+	List     *ids = NIL;
+	int       named = change->by_id_count;
+	TqEntry **with;
 
 	for (int i = 0; i < change->add_count; i++)
 	{
@@ -240,8 +315,10 @@ add_who_makes_way(TqChange *change)
 	}
 	if (ids == NIL)
 		return;
-	change->by_id = repalloc_huge(
-		change->by_id, sizeof(TqEntry *) * (named + list_length(ids)));
+	with = MemoryContextAllocHuge(
+		CurrentMemoryContext, sizeof(TqEntry *) * (named + list_length(ids)));
+	memcpy(with, change->by_id, sizeof(TqEntry *) * named);
+	change->by_id = with;
 	for (int i = 0; i < list_length(ids); i++)
 		change->by_id[change->by_id_count++] = list_nth(ids, i);
 	qsort(change->by_id, change->by_id_count, sizeof(TqEntry *),

@@ -267,6 +267,10 @@ tq_manage_try(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 		tq_call_steps(call)->locked = true;
 	}
 	lock_key(call, queue, task, wish);
+	if (task->archived && wish->in_bulk &&
+		(wish->action == TQ_ACTION_RETRY ||
+		 wish->action == TQ_ACTION_RECREATE))
+		tq_submit_refuse_taken(queue, task);
 	if (task->archived && !tq_archive_take(task))
 		return false;
 	return act(call, queue, task, wish);

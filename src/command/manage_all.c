@@ -14,6 +14,7 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 
 #include "base/arg.h"
 #include "base/compare.h"
@@ -61,6 +62,7 @@ typedef struct Act
 {
 	bool           of_all_keys;      /* lock their keys in any queue */
 	bool           moves_references; /* tasks get them back, or free them */
+	Bitmapset     *references;       /* those that are locked */
 	TqInsertion    insertion;        /* for recreate */
 	ReturnSetInfo *result;
 	int64          first_new; /* 0: none created yet */
@@ -99,14 +101,14 @@ static TqStmt stmt_finished = {
 static TqStmt stmt_live_keys = {KEYS_OF("taskq.task"), ARGUMENTS};
 static TqStmt stmt_finished_keys = {KEYS_OF("taskq.archive"), ARGUMENTS};
 
-static void    read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
-static TqState read_state(FunctionCallInfo fcinfo, int n, const char *what,
-						  const char *allowed);
-static void    read_max(FunctionCallInfo fcinfo, int n, Choice *choice);
-static int64   do_all(const char *function, Choice *choice, DoWithTask what,
-					  Act *act);
-static void    lock_chosen_keys(TqCall *call, const Choice *choice);
-static void    lock_chosen_references(const Choice *choice);
+static void       read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
+static TqState    read_state(FunctionCallInfo fcinfo, int n, const char *what,
+							 const char *allowed);
+static void       read_max(FunctionCallInfo fcinfo, int n, Choice *choice);
+static int64      do_all(const char *function, Choice *choice, DoWithTask what,
+						 Act *act);
+static void       lock_chosen_keys(TqCall *call, const Choice *choice);
+static Bitmapset *lock_chosen_references(const Choice *choice);
 static uint64 read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished,
 						  Datum ids, int64 from_id, int64 limit);
 static int   read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
@@ -276,7 +278,7 @@ do_all(const char *function, Choice *choice, DoWithTask what, Act *act)
 	if (act->of_all_keys || tq_key_is_ordered(choice->queue))
 		lock_chosen_keys(&call, choice);
 	if (act->moves_references)
-		lock_chosen_references(choice);
+		act->references = lock_chosen_references(choice);
 	one = AllocSetContextCreate(caller, "taskq tasks of a state",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_key_settle_later(&call);
@@ -310,6 +312,7 @@ lock_chosen_keys(TqCall *call, const Choice *choice)
 {
 	TqKeyName *names;
 	uint64     rows;
+	int        count = 0;
 	TqSpi      spi;
 
 	tq_spi_enter(&spi);
@@ -317,21 +320,24 @@ lock_chosen_keys(TqCall *call, const Choice *choice)
 					   choice->some ? ids_between(choice, 0, choice->count)
 									: (Datum) 0,
 					   choice->from_id, choice->max);
-	names = MemoryContextAllocHuge(spi.caller, sizeof(TqKeyName) * (rows + 1));
+	names =
+		MemoryContextAllocHuge(spi.caller, sizeof(TqKeyName) * (2 * rows + 1));
 	for (uint64 i = 0; i < rows; i++)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
 		bool          isnull;
 
-		names[i].queue_id = choice->queue->queue_id;
-		names[i].key = DatumGetTextPCopy(tq_spi_get(i, 1, &isnull));
+		text *key = DatumGetTextPCopy(tq_spi_get(i, 1, &isnull));
+
+		count += tq_key_names(choice->queue, key, false, &names[count]);
 		MemoryContextSwitchTo(mine);
 	}
 	tq_spi_leave(&spi);
-	tq_key_lock_names(call, names, (int) rows);
+	tq_key_lock_names(call, names, count);
 }
 
-static void
+/* Returns the references. */
+static Bitmapset *
 lock_chosen_references(const Choice *choice)
 {
 	Choice     ahead = *choice;
@@ -350,6 +356,7 @@ lock_chosen_references(const Choice *choice)
 	} while (count > 0 && read < ahead.max && ahead.from_id <= ahead.to_id);
 	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
 	pfree(ids);
+	return references;
 }
 
 static uint64
@@ -432,6 +439,14 @@ do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 		if (!found || task.f.state != (int16) choice->state ||
 			task.f.queue_id != choice->queue->queue_id ||
 			task.f.reason == TQ_REASON_POISON)
+			return false;
+		/* it has matched, or got its key, only since the locks were taken */
+		if (((act->of_all_keys || tq_key_is_ordered(choice->queue)) &&
+			 !tq_key_try_task(call, choice->queue, &task)) ||
+			(act->moves_references && !task.isnull[TQ_COL_REFERENCE] &&
+			 !tq_name_lock_has(
+				 act->references,
+				 TextDatumGetCString(task.value[TQ_COL_REFERENCE]))))
 			return false;
 		if (what(call, choice, &task, act, &done))
 			return done;

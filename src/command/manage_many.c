@@ -27,6 +27,7 @@
 #include "engine/key.h"
 #include "engine/name_lock.h"
 #include "engine/step.h"
+#include "engine/task_lock.h"
 #include "store/snapshot.h"
 
 PG_FUNCTION_INFO_V1(taskq_manage_many);
@@ -38,6 +39,14 @@ typedef struct Entry
 	int64 task_id;
 	int   problem; /* SQLSTATE, or 0 */
 } Entry;
+
+typedef struct EntryList
+{
+	ArrayType *ids;
+	Entry     *entries; /* sorted */
+	int        count;
+	TqAction   action;
+} EntryList;
 
 /* What to do with one task. */
 typedef struct Act
@@ -59,12 +68,12 @@ static TqStmt stmt_known = {
 	" ORDER BY 1",
 	{INT8ARRAYOID}};
 
-static void       read_known(ArrayType *ids, Entry *entries, int count,
-							 TqAction action);
+static void       read_known(void *arg);
+static void       lock_rows(TqCall *call, const EntryList *list);
+static TqKeyName *names_of(TqSpi *spi, uint64 rows, int *count);
 static void       note_unknown(uint64 rows, Entry *entries, int count);
 static Bitmapset *references_of(TqSpi *spi, uint64 rows, TqAction action);
 static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
-static void lock_keys(TqCall *call, TqKeyName *names, int count);
 static bool may_manage(int32 queue_id);
 static TqAction read_action(FunctionCallInfo fcinfo, int n);
 static void act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked);
@@ -77,6 +86,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	TqWish         wanted = {0};
+	EntryList      list;
 	Datum         *ids;
 	Entry         *entries;
 	int           *places;
@@ -100,8 +110,14 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 		entries[i].task_id = DatumGetInt64(ids[i]);
 	}
 	qsort(entries, count, sizeof(Entry), compare_entries);
-	if (count > 0)
-		read_known(PG_GETARG_ARRAYTYPE_P(1), entries, count, wanted.action);
+	list.ids = PG_GETARG_ARRAYTYPE_P(1);
+	list.entries = entries;
+	list.count = count;
+	list.action = wanted.action;
+	if (count > 0 && tq_queue_any_ordered())
+		tq_subxact_repeat(read_known, &list);
+	else if (count > 0)
+		read_known(&list);
 	tq_place_begin(&place, "task_ids");
 	for (int i = 0; i < count; i++)
 	{
@@ -134,10 +150,12 @@ taskq_manage_many(PG_FUNCTION_ARGS)
  * before the first one is moved.
  */
 static void
-read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
+read_known(void *arg)
 {
-	Datum      arg = PointerGetDatum(ids);
+	EntryList *list = arg;
+	Datum      ids = PointerGetDatum(list->ids);
 	Bitmapset *references;
+	bool       ahead;
 	uint64     rows;
 	TqCall     call;
 	TqSpi      spi;
@@ -145,16 +163,47 @@ read_known(ArrayType *ids, Entry *entries, int count, TqAction action)
 	tq_call_begin(&call, "taskq_manage_many()");
 	tq_queue_lock_insertions();
 	tq_spi_enter(&spi);
-	rows = tq_spi_run(&stmt_known, &arg, NULL, SPI_OK_SELECT, 0);
-	note_unknown(rows, entries, count);
-	references = references_of(&spi, rows, action);
+	rows = tq_spi_run(&stmt_known, &ids, NULL, SPI_OK_SELECT, 0);
+	note_unknown(rows, list->entries, list->count);
+	references = references_of(&spi, rows, list->action);
 	/* one task needs no locks ahead, unless it has a reference: keys first */
-	if (count > 1 || references != NULL)
-		lock_known(&call, &spi, rows, action);
+	ahead = list->count > 1 || references != NULL;
+	if (ahead)
+		lock_known(&call, &spi, rows, list->action);
 	else
 		tq_spi_leave(&spi);
 	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
+	if (ahead && tq_queue_any_ordered())
+		lock_rows(&call, list);
 	tq_call_end(&call);
+}
+
+/*
+ * Lock the rows, so that no task gets another key.  It may have got one during
+ * the waits.
+ */
+static void
+lock_rows(TqCall *call, const EntryList *list)
+{
+	Datum      ids = PointerGetDatum(list->ids);
+	uint64     rows;
+	TqKeyName *names;
+	int        count;
+	TqSpi      spi;
+
+	tq_snapshot_renew();
+	for (int i = 0; i < list->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (list->entries[i].problem == 0)
+			(void) tq_task_lock(call, list->entries[i].task_id, false);
+	}
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_known, &ids, NULL, 0);
+	names = names_of(&spi, rows, &count);
+	tq_spi_leave(&spi);
+	tq_key_require_locked(call, names, count);
+	pfree(names);
 }
 
 /* Both are in the order of ids. */
@@ -201,9 +250,8 @@ static void
 lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 {
 	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
-	TqKeyName    *names =
-		palloc_extended(sizeof(TqKeyName) * (rows + 1), MCXT_ALLOC_HUGE);
-	int64 *steps =
+	TqKeyName    *names = NULL;
+	int64        *steps =
 		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
 	TqInstanceLockKind *kinds = palloc_extended(
 		sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
@@ -212,16 +260,10 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 	int named = 0;
 	int step_count = 0;
 
+	if (tq_queue_any_ordered())
+		names = names_of(spi, rows, &named);
 	for (uint64 i = 0; i < rows; i++)
 	{
-		bool  isnull;
-		Datum key = tq_spi_get(i, 3, &isnull);
-
-		if (!isnull)
-		{
-			names[named].queue_id = tq_spi_int4(i, 2, 0);
-			names[named++].key = DatumGetTextPCopy(key);
-		}
 		if (may_move && tq_spi_bool(i, 4))
 		{
 			/* finished steps release others in an order of their own */
@@ -237,28 +279,32 @@ lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
 	if (step_count > 0)
 		tq_step_hooks.moving_all(call, steps, NULL, kinds, step_count,
 								 TQ_RIGHT_MANAGE);
-	if (tq_queue_any_ordered())
-		lock_keys(call, names, named);
+	tq_key_lock_names(call, names, named);
 	pfree(kinds);
 	pfree(steps);
-	pfree(names);
 }
 
-/* Lock the keys of tasks that current_user may manage. */
-static void
-lock_keys(TqCall *call, TqKeyName *names, int count)
+/* The keys of the tasks that current_user may manage. */
+static TqKeyName *
+names_of(TqSpi *spi, uint64 rows, int *count)
 {
-	int may = 0;
+	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
+	TqKeyName    *names =
+		palloc_extended(sizeof(TqKeyName) * (2 * rows + 1), MCXT_ALLOC_HUGE);
 
-	for (int i = 0; i < count; i++)
+	*count = 0;
+	for (uint64 i = 0; i < rows; i++)
 	{
-		TqQueue *queue = tq_queue_by_id(names[i].queue_id);
+		TqQueue *queue = tq_queue_by_id(tq_spi_int4(i, 2, 0));
+		bool     isnull;
+		Datum    key = tq_spi_get(i, 3, &isnull);
 
-		if (queue != NULL && tq_key_is_ordered(queue) &&
-			may_manage(names[i].queue_id))
-			names[may++] = names[i];
+		if (!isnull && queue != NULL && may_manage(queue->queue_id))
+			*count += tq_key_names(queue, DatumGetTextPCopy(key),
+								   tq_spi_bool(i, 4), &names[*count]);
 	}
-	tq_key_lock_names(call, names, may);
+	MemoryContextSwitchTo(mine);
+	return names;
 }
 
 static bool

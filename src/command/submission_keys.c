@@ -49,6 +49,7 @@ static int   changed_references(const TqSubmissionKeys *keys, bool ordered,
 								Datum *args);
 static int   holder_keys(const TqSubmissionKeys *keys, TqKeyName **names,
 						 int count);
+static void  check_holder_keys(TqCall *call, const TqSubmissionKeys *keys);
 static char *word_of(const JsonbValue *entry, const char *name);
 
 /*
@@ -264,6 +265,17 @@ tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
 	for (uint64 i = 0; i < found; i++)
 		(void) tq_task_lock(call, ids[i], false);
 	tq_snapshot_renew();
+	check_holder_keys(call, keys);
+}
+
+/* A holder may have got another key during the waits. */
+static void
+check_holder_keys(TqCall *call, const TqSubmissionKeys *keys)
+{
+	TqKeyName *names = palloc(sizeof(TqKeyName));
+
+	tq_key_require_locked(call, names, holder_keys(keys, &names, 0));
+	pfree(names);
 }
 
 /* Return a member that is a string, or NULL. */

@@ -344,6 +344,23 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 }
 
 /*
+ * Raise TQ006 if another live task has the reference of a finished one, also
+ * if an open transaction changes or finishes that task: a list that waited for
+ * it could have rows for which that transaction waits.
+ */
+void
+tq_submit_refuse_taken(const TqQueue *queue, const TqTask *task)
+{
+	Holder holder;
+
+	if (!task->isnull[TQ_COL_REFERENCE] &&
+		find_holder(queue, task->value[TQ_COL_REFERENCE], &holder))
+		tq_error_reference_exists(
+			TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder.task_id,
+			holder.state);
+}
+
+/*
  * Move earlier tasks of the key out of the way of the new task.  Sets
  * holder->task_id to the task whose reference the new task takes over, or 0.
  * If another task has the reference, returns false and moves no task.

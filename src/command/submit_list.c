@@ -50,6 +50,7 @@ typedef struct TaskList
 	int64            *ids; /* of created tasks, or 0 */
 } TaskList;
 
+static void lock_in_order(void *arg);
 static void submit_tasks(void *arg);
 static bool submit_entry(TqCall *call, const TaskList *list, JsonbValue *entry,
 						 const TqSubmissionKey *key, int64 *task_id);
@@ -134,6 +135,8 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 			error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
 			ReThrowError(error);
 		list.mode = WAIT_IN_ORDER;
+		if (error != NULL)
+			tq_subxact_repeat(lock_in_order, &list);
 	}
 	if (keys.references <= 1 || error != NULL)
 		submit_tasks(&list);
@@ -145,6 +148,19 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 		tq_srf_add(result, &value, &isnull);
 	}
 	return (Datum) 0;
+}
+
+/* The keys are locked again later, by the call that needs them. */
+static void
+lock_in_order(void *arg)
+{
+	TaskList *list = arg;
+	TqCall    call;
+
+	tq_call_begin(&call, "taskq_submit_tasks()");
+	tq_submission_keys_lock(&call, list->keys);
+	tq_submission_keys_lock_references(&call, list->keys);
+	tq_call_end(&call);
 }
 
 static void
@@ -164,9 +180,7 @@ submit_tasks(void *arg)
 	tq_call_begin(&call, "taskq_submit_tasks()");
 	tq_key_settle_later(&call);
 	tq_submission_keys_lock(&call, list->keys);
-	if (list->mode == WAIT_IN_ORDER)
-		tq_submission_keys_lock_references(&call, list->keys);
-	else if (list->mode == WAIT_A_MOMENT)
+	if (list->mode == WAIT_A_MOMENT)
 		level = tq_subxact_limit_waits();
 	call.many = true;
 	it = JsonbIteratorInit(&list->tasks->root);

@@ -193,6 +193,22 @@ tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 }
 
 /*
+ * Raise 40001 unless the call has locked these keys, which it has read again
+ * with all its locks: a key that is locked only now would be out of order.
+ */
+void
+tq_key_require_locked(TqCall *call, const TqKeyName *names, int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (!find_or_add(call, open_keys_of(call), names[i].queue_id,
+						 names[i].key)
+				 ->locked)
+			tq_error_serialization();
+	}
+}
+
+/*
  * Lock the key of a task, if its queue orders tasks by key, and the key of the
  * copy that may be submitted when it dies.  Call this before the task is taken
  * out of the archive, or an id is assigned to a new task like it.
@@ -315,21 +331,31 @@ tq_key_end(TqCall *call)
 static int
 names_of_task(const TqQueue *queue, const TqTask *task, TqKeyName *names)
 {
+	if (task->isnull[TQ_COL_KEY])
+		return 0;
+	return tq_key_names(queue, DatumGetTextPP(task->value[TQ_COL_KEY]),
+						!task->isnull[TQ_COL_WORKFLOW_ID], names);
+}
+
+/*
+ * The same for a task with that key, which may be a step of a workflow: its
+ * queue's key, and that of the copy that it leaves when it dies.
+ */
+int
+tq_key_names(const TqQueue *queue, text *key, bool step, TqKeyName *names)
+{
 	TqQueue *copies = NULL;
 	int      count = 0;
 
-	if (task->isnull[TQ_COL_KEY])
-		return 0;
 	if (tq_key_is_ordered(queue))
 		names[count++].queue_id = queue->queue_id;
 	/* a step leaves no copy */
-	if (queue->options.dead_letter_queue != NULL &&
-		task->isnull[TQ_COL_WORKFLOW_ID])
+	if (queue->options.dead_letter_queue != NULL && !step)
 		copies = tq_queue_find(queue->options.dead_letter_queue);
 	if (copies != NULL && copies != queue && tq_key_is_ordered(copies))
 		names[count++].queue_id = copies->queue_id;
 	for (int i = 0; i < count; i++)
-		names[i].key = DatumGetTextPP(task->value[TQ_COL_KEY]);
+		names[i].key = key;
 	return count;
 }
 

@@ -64,10 +64,14 @@ extern bool   tq_key_is_ordered(const TqQueue *queue);
 extern TqKey *tq_key_lock(TqCall *call, int32 queue_id, Datum key);
 extern void   tq_key_note(TqCall *call, int32 queue_id, const char *key);
 extern void   tq_key_lock_names(TqCall *call, TqKeyName *names, int count);
+extern void   tq_key_require_locked(TqCall *call, const TqKeyName *names,
+									int count);
 extern void   tq_key_lock_task(TqCall *call, const TqQueue *queue,
 							   const TqTask *task);
 extern void   tq_key_lock_tasks(TqCall *call, const int64 *ids,
 								const int64 *tokens, int count, int right);
+extern int    tq_key_names(const TqQueue *queue, text *key, bool step,
+						   TqKeyName *names);
 extern int    tq_key_names_of(TqCall *call, const int64 *ids, int count,
 							  int right, TqKeyName *names);
 extern void   tq_key_lock_change(TqCall *call, const TqTask *task,

@@ -23,13 +23,28 @@
 
 #define NAME_LOCKS 1024
 
+static int hash_of(const char *name);
+
 /* Add a name that must be locked. */
 Bitmapset *
 tq_name_lock_add(Bitmapset *names, const char *name)
 {
-	return bms_add_member(
-		names, hash_bytes((const unsigned char *) name, (int) strlen(name)) %
-				   NAME_LOCKS);
+	return bms_add_member(names, hash_of(name));
+}
+
+/* Was the name added? */
+bool
+tq_name_lock_has(const Bitmapset *names, const char *name)
+{
+	return bms_is_member(hash_of(name), names);
+}
+
+static int
+hash_of(const char *name)
+{
+	return (
+		int) (hash_bytes((const unsigned char *) name, (int) strlen(name)) %
+			  NAME_LOCKS);
 }
 
 /*

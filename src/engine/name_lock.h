@@ -19,6 +19,7 @@ typedef enum TqNameKind
 } TqNameKind;
 
 extern Bitmapset *tq_name_lock_add(Bitmapset *names, const char *name);
+extern bool       tq_name_lock_has(const Bitmapset *names, const char *name);
 extern void       tq_name_lock(TqNameKind kind, const Bitmapset *names,
 							   const Bitmapset *shared);
 

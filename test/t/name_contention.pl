@@ -1,8 +1,8 @@
 # Eight clients make single calls in autocommit that name several tasks and
 # documents, in any order: lists with few references, changes that add and
 # remove references, documents that are created, changed and claimed, and
-# repairs of one task and of many. The queue orders its tasks by key. No client
-# gets an undocumented error, and no deadlock occurs.
+# repairs of one task and of many. No client gets an undocumented error, and no
+# deadlock occurs.
 # (takes long)
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ my $sql     = sub { $node->safe_psql('postgres', shift) };
 diag("SEED=$seed");
 
 $sql->(<<'SQL');
-SELECT taskq_create_queue('n', '{"max_attempts": 1, "key_policy": "serial"}');
+SELECT taskq_create_queue('n', '{"max_attempts": 1}');
 CREATE TABLE met (call text, code text, words text);
 CREATE TABLE claimed (worker text, task_id bigint, token bigint);
 
