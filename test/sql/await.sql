@@ -24,7 +24,7 @@ CALL taskq_await(:cancelled, timeout => '1 h');
 CALL taskq_await(:failed)
 \gset got_
 SELECT :'got_state' AS state, length(:'got_result') AS result, :{?got_error} AS error;
--- the time is up
+-- the timeout expires
 CALL taskq_await(:pending, '0');
 CALL taskq_await(:pending, '20 ms');
 -- INOUT arguments return the same values
@@ -49,7 +49,7 @@ BEGIN;
 CALL taskq_await(1);
 ROLLBACK;
 \set VERBOSITY sqlstate
--- a procedure that calls it can continue; what it has written it must commit before
+-- a procedure that calls it can continue; it must commit its writes before the call
 CREATE TABLE aw_seen (state text, result jsonb);
 CREATE PROCEDURE aw_both(a bigint, b bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -69,7 +69,7 @@ BEGIN
     CALL taskq_await(b, '0', s, r, e);
 END $$;
 CALL aw_both(:done, :pending);
--- what was written is not committed silently
+-- earlier writes are not committed silently
 SELECT * FROM aw_seen;
 DO $$
 DECLARE

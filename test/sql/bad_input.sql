@@ -59,8 +59,8 @@ EXCEPTION
         RETURN SQLSTATE;
 END
 $$;
--- each good call succeeds (TQ005: the task is running, the instance has not ended; TQ006, 55006: it
--- exists, it has tasks)
+-- each good call succeeds (TQ005: the task is running, or the instance has not ended; TQ006, 55006:
+-- the object exists, or has tasks)
 SELECT p.function, t.undone(t.call(p.function, 0, NULL), :id, :token)
   FROM (SELECT DISTINCT function FROM t.argument) p ORDER BY p.function;
 -- NULL in each argument: an optional one counts as not given, a required one raises 22004
@@ -101,7 +101,7 @@ SELECT a.function, a.n, a.name, a.type, b.what, t.undone(t.call(a.function, a.n,
 SELECT * FROM t.answer WHERE code NOT IN ('ok', '22023', '22004', '2202E', '0A000', '42704', '55006', 'TQ001', 'TQ002', 'TQ003', 'TQ004', 'TQ005', 'TQ006', 'TQ007', 'TQ009', 'TQ010', 'TQ011');
 -- arrays
 SELECT type, what, code, count(*), string_agg(DISTINCT name, ' ' ORDER BY name) AS names FROM t.answer WHERE type LIKE '%[]' GROUP BY type, what, code ORDER BY type, what, code;
--- infinite times, and those far away
+-- infinite times, and times far away
 SELECT type, what, code, count(*), string_agg(DISTINCT name, ' ' ORDER BY name) AS names FROM t.answer WHERE type IN ('interval', 'timestamp with time zone') GROUP BY type, what, code ORDER BY type, what, code;
 -- numbers
 SELECT type, what, code, count(*), string_agg(DISTINCT name, ' ' ORDER BY name) AS names FROM t.answer WHERE type IN ('integer', 'bigint', 'real') GROUP BY type, what, code ORDER BY type, what, code;
@@ -118,7 +118,7 @@ SELECT f, l, t.undone(format('SELECT * FROM %s(%s, %s)', f, l, coalesce(k, l)), 
   FROM unnest('{taskq_complete_many,taskq_extend_many,taskq_complete_and_claim}'::text[]) f,
        (VALUES ('''{}''', NULL), ('ARRAY[$i]', 'ARRAY[$t]'), ('ARRAY[$i,$i,$i]', 'ARRAY[$t,$t,$t]'), ('(SELECT array_agg(g::bigint) FROM generate_series(1000000, 1099999) g)', NULL), ('ARRAY[$i]', 'ARRAY[$t,$t]'), ('ARRAY[$i,NULL]', 'ARRAY[$t,1]'),
                ('ARRAY[$i,-1]', 'ARRAY[$t,-1]'), ('ARRAY[ARRAY[$i],ARRAY[$i]]', NULL)) x (l, k);
--- what PostgreSQL itself refuses
+-- errors that PostgreSQL itself raises
 SELECT c, t.code(c) FROM unnest(ARRAY[
     'SELECT taskq_submit(''b'', ''{'')', 'SELECT taskq_submit(''b'', ''"\u0000"'')', 'SELECT taskq_submit(''b'', ''"\ud800"'')', 'SELECT taskq_submit(''b'', E''"\xff"'')',
     'SELECT taskq_submit(E''a\x00b'')', 'SELECT taskq_submit(1)', 'SELECT taskq_submit(queue => ''b'', queue => ''b'')', 'SELECT taskq_submit(nothing => 1)', 'SELECT taskq_claim(''b'', ''w'', 2147483648)',
@@ -126,13 +126,13 @@ SELECT c, t.code(c) FROM unnest(ARRAY[
 -- and nothing changed
 SELECT task_id = :id OR task_id = :id2 AS known, state, payload, attempt, reference FROM taskq.tasks ORDER BY task_id;
 SELECT queue, options, paused FROM taskq.queues;
-SELECT (taskq_heartbeat('bw')).state; -- the calls before may have taken long
+SELECT (taskq_heartbeat('bw')).state; -- the earlier calls may have taken long
 SELECT worker, state, tags FROM taskq.workers WHERE state = 'active';
 SELECT taskq_complete(:id, :token);
 SELECT taskq_deregister('bw');
 SELECT * FROM taskq_check();
 SELECT taskq_drop_queue('b', true);
--- remove the workflow and everything of it
+-- remove the workflow with all of its rows
 SELECT taskq_cancel_workflow(max(workflow_id)) FROM taskq.workflows;
 DELETE FROM taskq.archive_keep WHERE workflow_id IS NOT NULL;
 DELETE FROM taskq.transition;

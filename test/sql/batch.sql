@@ -19,7 +19,7 @@ $$;
 CREATE FUNCTION t.list(a int, z int, more jsonb DEFAULT '{}') RETURNS jsonb LANGUAGE sql AS $$SELECT jsonb_agg(jsonb_build_object('queue', 'b', 'payload', g) || more ORDER BY g) FROM generate_series(a, z) g$$;
 SELECT taskq_create_queue('b', '{"retention": "none"}');
 --
--- more than one batch, with and without what each index is about
+-- more than one batch, with and without the columns of each index
 --
 CREATE TABLE t.b AS SELECT n, id FROM taskq_submit_tasks((
     SELECT jsonb_agg(jsonb_build_object('queue', 'b', 'payload', g, 'key', CASE WHEN g % 2 = 0 THEN 'k' || g % 7 END, 'reference', CASE WHEN g % 3 = 0 THEN 'r' || g END, 'correlation_id', CASE WHEN g % 5 = 0 THEN 'c' || g % 11 END,
@@ -48,7 +48,7 @@ SELECT count(*) FROM taskq_submit_many('b', array_fill('3'::jsonb, ARRAY[129]));
 COMMIT;
 SELECT state, payload, count(*) FROM taskq.tasks WHERE queue = 'b' GROUP BY 1, 2 ORDER BY 1;
 SELECT taskq_purge('b', '{pending}');
--- an error at a late task leaves nothing of those before, including large columns
+-- an error at a late task leaves nothing of the earlier tasks, not even their large columns
 CREATE TABLE t.large AS SELECT count(*) FROM taskq.large;
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_many(''b'', (SELECT array_agg(to_jsonb(repeat(''x'', CASE WHEN g = 390 THEN 2000000 WHEN g %% 3 = 0 THEN 5000 ELSE 10 END)) ORDER BY g) FROM generate_series(1, 400) g))'));
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1, 200) || '[{"queue": "b", "reference": ""}]'));
@@ -86,13 +86,13 @@ SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 
 DROP INDEX taskq.theirs_too;
 SELECT t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', t.list(1301, 1302, '{"correlation_id": "one"}')));
 SELECT count(*) FROM taskq_submit_tasks(t.list(1303, 1303, '{"correlation_id": "one"}'));
--- one on ranges of pages: after an update a later server may need entries in it alone
+-- a BRIN index: after an update, a later server version may need a new entry in this index alone
 CREATE INDEX theirs_of_pages ON taskq.task USING brin (claimed_at);
 SELECT count(*) FROM taskq_claim('b', max_tasks => 20);
 DROP INDEX taskq.theirs_of_pages;
 SELECT * FROM t.indexes();
 DROP INDEX taskq.theirs, taskq.theirs_alone;
--- one by one, with indexes that come and go
+-- one task at a time, while indexes are created and dropped
 SELECT count(taskq_submit('b', '0', key => 'single', deadline => now() + '1 day')) FROM generate_series(1, 3);
 CREATE INDEX theirs_plain ON taskq.task (max_attempts, task_id) INCLUDE (key) WHERE key IS NOT NULL;
 SELECT count(taskq_submit('b', '0', key => 'single', delay => '1 day')) FROM generate_series(1, 3);
@@ -117,15 +117,15 @@ SELECT ok, error_code, count(*), bool_and(task_id = asked) AS in_order
   FROM (SELECT array_agg(task_id ORDER BY n DESC) AS ids, array_agg(token ORDER BY n DESC) AS tokens, array_agg(to_jsonb(repeat('r', n * 10)) ORDER BY n DESC) AS results FROM t.held WHERE n <= 300) l,
        LATERAL ROWS FROM (taskq_complete_many(ids, tokens, results), unnest(ids)) r (task_id, ok, error_code, asked) GROUP BY 1, 2;
 SELECT ok, error_code, count(*) FROM (SELECT array_agg(task_id) AS ids, array_agg(token) AS tokens FROM t.held WHERE n BETWEEN 200 AND 400 AND n % 7 > 0) l, taskq_complete_many(ids, tokens) GROUP BY 1, 2 ORDER BY 1;
--- each twice, and ids that do not exist, far away and in between
+-- each id twice, and ids that do not exist, far away and in between
 SELECT ok, error_code, count(*) FROM (SELECT array_agg(task_id) || array_agg(task_id) || array_agg(-task_id) || '{9223372036854775807,-9223372036854775808,-9223372036854775807,0}' AS ids FROM t.held WHERE n BETWEEN 401 AND 500 AND n % 10 < 7) l,
        LATERAL (SELECT array_agg(coalesce((SELECT token FROM t.held h WHERE h.task_id = i), 1) ORDER BY o) AS tokens FROM unnest(ids) WITH ORDINALITY u (i, o)) k, taskq_complete_many(ids, tokens) GROUP BY 1, 2 ORDER BY 1;
--- dead ones among them, of which there are copies
+-- with dead tasks among them, each of which gets a dead letter
 SELECT state, ok, count(*) FROM (SELECT jsonb_agg(jsonb_build_object('task_id', task_id, 'token', token) || CASE n % 3 WHEN 0 THEN '{"outcome": "complete"}' WHEN 1 THEN '{"outcome": "fail", "error": "e"}' ELSE '{"outcome": "suspend"}' END::jsonb ORDER BY n) AS d FROM t.held WHERE n BETWEEN 501 AND 599) l, taskq_decide_many(d) GROUP BY 1, 2 ORDER BY 1;
 SELECT count(*), count(DISTINCT headers #>> '{dead_letter,task_id}') FROM taskq.tasks WHERE queue = 'b dead';
 SELECT state, reason, count(*), bool_and(payload = to_jsonb(n) AND correlation_id = 'all') AS as_submitted, count(result) AS results, sum(length(result #>> '{}')) AS length FROM taskq.tasks s JOIN t.held USING (task_id) GROUP BY 1, 2 ORDER BY 1;
 SELECT * FROM t.indexes();
--- an index has no more entries than it should: rows are not checked again
+-- an index has no superfluous entries: the scan does not check the rows again
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SELECT count(*) AS entries FROM taskq.archive WHERE state <> 5 \gset
@@ -133,7 +133,7 @@ RESET enable_seqscan;
 RESET enable_bitmapscan;
 SELECT count(*) > 0 AS some, :entries - count(*) AS superfluous FROM taskq.archive WHERE state + 0 <> 5;
 SELECT count(*) FROM taskq_extend_many((SELECT array_agg(task_id) FROM t.held), (SELECT array_agg(token) FROM t.held), '1 h') WHERE ok;
--- to the next tasks in the same call
+-- completion and claim of the next tasks in the same call
 SELECT count(*) FROM (SELECT array_agg(task_id) AS ids, array_agg(token) AS tokens FROM taskq.tasks WHERE queue = 'b' AND state = 'running') l, taskq_complete_and_claim(ids, tokens, queue => 'b dead', max_tasks => 50);
 SELECT queue, state, count(*) FROM taskq.tasks WHERE queue LIKE 'b%' GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT * FROM t.indexes();

@@ -1,9 +1,9 @@
 --
--- bulk: the end of many attempts in one call
+-- bulk: end many attempts in one call
 --
 SELECT taskq_create_queue('k', '{"retry": "fixed", "retry_base": "1 h"}');
 CREATE TABLE t.h (n int, id bigint, token bigint);
--- claim that many new tasks, with consecutive numbers
+-- claim how_many new tasks, with consecutive numbers
 CREATE PROCEDURE t.hold(how_many int, queue text DEFAULT 'k') LANGUAGE plpgsql AS $$
 BEGIN
     TRUNCATE t.h;
@@ -16,7 +16,7 @@ $$;
 CREATE FUNCTION t.ids(VARIADIC n int[]) RETURNS bigint[] LANGUAGE sql AS $$SELECT array_agg(h.id ORDER BY u.o) FROM unnest($1) WITH ORDINALITY u (n, o) JOIN t.h USING (n)$$;
 CREATE FUNCTION t.tokens(VARIADIC n int[]) RETURNS bigint[] LANGUAGE sql AS $$SELECT array_agg(h.token ORDER BY u.o) FROM unnest($1) WITH ORDINALITY u (n, o) JOIN t.h USING (n)$$;
 CREATE FUNCTION t.n(id bigint) RETURNS int LANGUAGE sql AS $$SELECT n FROM t.h WHERE h.id = $1$$;
--- an answer with numbers in place of ids
+-- a result with numbers in place of ids
 CREATE FUNCTION t.hide(answer text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     h record;
@@ -36,7 +36,7 @@ $$;
 CALL t.hold(6);
 SELECT t.n(task_id), ok, error_code FROM taskq_complete_many(t.ids(3, 1, 2), t.tokens(3, 1, 2), ARRAY['"three"', NULL, '"two"']::jsonb[]);
 SELECT t.n(task_id), state, result FROM taskq.tasks WHERE queue = 'k' AND state = 'done' ORDER BY task_id;
--- stale, unknown and duplicate ones are reported and change nothing; the others are done
+-- stale, unknown and duplicate tasks are reported and change nothing; the others are done
 SELECT t.n(task_id), ok, error_code FROM taskq_complete_many(t.ids(5, 0, 4, 4, 1, 6), t.tokens(5, 0, 4, 4, 1) || (SELECT max(token) + 7 FROM t.h));
 SELECT t.states();
 -- strict: all or nothing, and every problem is named
@@ -52,7 +52,7 @@ SELECT t.n(task_id), ok, error_code FROM taskq_complete_many(t.ids(3, 4), t.toke
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_complete_many(t.ids(3), t.tokens(3), ARRAY[to_jsonb(repeat('x', 200))], true)$$));
 SELECT taskq_alter_queue('k', '{"max_payload": null}');
 SELECT t.states();
--- empty lists, lists of nulls, of other lengths
+-- empty lists, lists with nulls, lists of different lengths
 SELECT count(*) FROM taskq_complete_many('{}', '{}');
 SELECT count(*) FROM taskq_complete_many('{}', '{}', '{}', true);
 SELECT c, t.try('SELECT count(*) FROM ' || c)
@@ -60,7 +60,7 @@ SELECT c, t.try('SELECT count(*) FROM ' || c)
     'taskq_complete_many(''{1,NULL}'', ''{1,2}'')', 'taskq_complete_many(''{1,2}'', ''{1,NULL}'')', 'taskq_complete_many(''{{1}}'', ''{1}'')', 'taskq_complete_many(''{1}'', ''{{1}}'')', 'taskq_complete_many(''{1}'', ''{1}'', ''{1,2}'')',
     'taskq_complete_many(''{1}'', ''{1}'', ''{}'')', 'taskq_complete_many(''{1}'', ''{1}'', ''{{1}}'')', 'taskq_complete_many(''{0,-1,9223372036854775807,-9223372036854775808}'', ''{0,-1,9223372036854775807,-9223372036854775808}'')']) c;
 --
--- decide_many: each its own outcome
+-- decide_many: each task has its own outcome
 --
 CALL t.hold(8);
 CREATE FUNCTION t.d(n int, outcome text, more jsonb DEFAULT '{}') RETURNS jsonb LANGUAGE sql AS $$
@@ -75,7 +75,7 @@ SELECT t.n(task_id), state, reason, message, attempt, result, error, errors #> '
 CALL t.hold(2);
 SELECT t.n(task_id), ok, state FROM taskq_decide_many(jsonb_build_array(
     t.d(1, 'complete', '{"result": null, "keep": null, "error": null, "detail": null, "retryable": null, "retry_in": null, "delay": null, "reason": null}'), t.d(2, 'fail', '{"error": "e", "retryable": null, "retry_in": null, "detail": null, "result": null}')));
--- strict by default, and not
+-- strict by default, and not strict
 CALL t.hold(3);
 SELECT t.hide(t.try($$SELECT count(*) FROM taskq_decide_many(jsonb_build_array(t.d(2, 'complete'), t.d(0, 'complete'), t.d(1, 'suspend'), t.d(2, 'fail', '{"error": "e"}')))$$));
 SELECT t.states();
@@ -105,7 +105,7 @@ SELECT t.n(task_id), date_trunc('minute', lease_until - now() + interval '30 s')
 SELECT count(*) FROM taskq_extend_many('{}', '{}');
 SELECT c, t.try('SELECT count(*) FROM ' || c)
   FROM unnest(ARRAY['taskq_extend_many(NULL, ''{1}'')', 'taskq_extend_many(''{1}'', NULL)', 'taskq_extend_many(''{1,2}'', ''{1}'')', 'taskq_extend_many(''{1}'', ''{1}'', ''0'')', 'taskq_extend_many(''{1}'', ''{1}'', ''-1 s'')', 'taskq_extend_many(''{1}'', ''{1}'', ''11 years'')', 'taskq_extend_many(''{{1}}'', ''{1}'')']) c;
--- a claim without a lease stays so, unless a lease is given
+-- a claim without a lease gets one only if a lease is given
 SELECT taskq_register('bulk worker');
 SELECT taskq_submit('k', '11') IS NOT NULL AS submitted;
 INSERT INTO t.h SELECT 11, task_id, token FROM taskq_claim('k', 'bulk worker');
@@ -141,7 +141,7 @@ SELECT t.try($$SELECT count(*) FROM taskq_complete_and_claim(t.ids(3), t.tokens(
 SELECT c, t.try(format('SELECT count(*) FROM taskq_complete_and_claim(%s)', c))
   FROM unnest(ARRAY['NULL, ''{1}''', '''{1}'', NULL', '''{1}'', ''{}''', '''{1}'', ''{1}'', ''{}''', '''{}'', ''{}'', max_tasks => 0', '''{}'', ''{}'', max_tasks => 100001', '''{}'', ''{}'', lease => ''0''', '''{}'', ''{}'', tags => ''{a,NULL}''', '''{}'', ''{}'', queue => ''''']) c;
 SELECT t.states('c');
--- tags count, a worker's own if none are given; NULL is the default queue
+-- the given tags count, or the worker's own if none are given; NULL is the default queue
 SELECT taskq_register('bulk worker', '{c2,c}', '{gpu}');
 SELECT taskq_submit('c2', '"tagged"', tags => '{gpu}') IS NOT NULL AS submitted;
 SELECT queue, payload, lease_until FROM taskq_complete_and_claim('{}', '{}', queue => 'c2', tags => '{}');
@@ -150,7 +150,7 @@ SELECT count(*) FROM taskq_complete_and_claim('{}', '{}', queue => NULL, worker 
 SELECT taskq_submit() > 0 AS submitted;
 SELECT queue FROM taskq_complete_and_claim('{}', '{}', queue => NULL, worker => 'bulk worker');
 SELECT taskq_deregister('bulk worker') > 0 AS held_some;
--- a worker's steady state under max_running: one ends, the next begins
+-- a worker's steady state under max_running: one task ends, the next begins
 SELECT taskq_create_queue('steady', '{"max_running": 1}');
 SELECT count(*) FROM taskq_submit_many('steady', '{1,2,3}');
 SELECT payload, task_id, token FROM taskq_claim('steady') \gset

@@ -1,4 +1,4 @@
--- Durations that are added to a moment are added as the calendar does, in UTC:
+-- A duration that is added to a point in time follows the calendar, in UTC:
 -- a year is a year, whatever the time zone of the session.
 SET timezone = 'America/New_York';
 CREATE FUNCTION pg_temp.is_after(moment timestamptz, span interval) RETURNS boolean LANGUAGE sql AS $$
@@ -33,7 +33,7 @@ SELECT pg_temp.is_after(expires_at, '9 years 6 months') AS expires_at FROM taskq
 SELECT count(taskq_submit('cal', reference => w, options => jsonb_build_object('reference_window', w))) FROM unnest('{8 years,365 days}'::text[]) w;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('cal', max_tasks => 2);
 SELECT reference, pg_temp.is_after(expires_at, CASE reference WHEN '8 years' THEN interval '8 years' ELSE '7 years' END) AS expires_at FROM taskq.archive WHERE reference IN ('8 years', '365 days') ORDER BY reference;
--- the window holds on the last day of its year, when 360 days are over
+-- the window still holds on the last day of its year, after 360 days
 SELECT taskq_create_queue('win', '{"reference_window": "1 year", "retention": "none"}');
 SELECT taskq_submit('win', reference => 'r') > 0 AS submitted;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('win');
@@ -41,7 +41,7 @@ UPDATE taskq.archive_keep SET finished_at = finished_at - interval '364 days' WH
 SELECT taskq_submit('win', reference => 'r', on_conflict => 'skip') AS held;
 UPDATE taskq.archive_keep SET finished_at = finished_at - interval '3 days' WHERE reference = 'r';
 SELECT taskq_submit('win', reference => 'r', on_conflict => 'skip') > 0 AS over;
--- a claim of one, a lease in a change, documents
+-- a claim of one task, a lease in a change, documents
 SELECT pg_temp.is_after(lease_until, '4 years') AS lease_until FROM taskq_claim_one('w', '{win}', '4 years');
 SELECT pg_temp.is_after(lease_until, '3 years') AS lease_until FROM taskq_change('w', '[{"queue": "win", "lease": "3 years"}]', doc_adds => '[{"namespace": "cal", "key": "k", "lease": "1 year"}]');
 SELECT pg_temp.is_after(lease_until, '1 year') AS lease_until FROM taskq.doc WHERE namespace = 'cal';

@@ -35,7 +35,7 @@ INSERT INTO t SELECT payload ->> 0, task_id, version
   FROM taskq_change('me', '[{"queue": "map", "payload": ["a"]}, {"queue": "map", "payload": ["b"], "lease": "1 min"},
                             {"queue": "reduce", "payload": ["c"], "key": "k", "reference": "r", "tags": ["x"], "priority": 3}]');
 SELECT queue, state, payload, worker, attempt, max_attempts, key, reference, tags, priority, version FROM taskq.tasks ORDER BY task_id;
--- the same reference again: dropped, or a collision
+-- the same reference again: the task is dropped, or it is a collision
 SELECT count(*) FROM taskq_change('me', '[{"queue": "reduce", "reference": "r", "skip_existing": true}]');
 SELECT pg_temp.try('SELECT * FROM taskq_change(''me'', ''[{"queue": "reduce", "reference": "r"}, {"queue": "map", "reference": "r"}]'')');
 
@@ -52,11 +52,11 @@ SELECT state, run_at > now() + interval '50 min' AS later FROM taskq_change('me'
 SELECT pg_temp.try('SELECT * FROM taskq_change(''you'', ''[{"queue": "map"}]'', ''[{"task_id": <a>}]'', ''[<c>]'', ''[<b>]'')');
 SELECT count(*) FROM taskq_change('you', '[{"queue": "map", "payload": ["d"]}]', depends => (SELECT jsonb_agg(id) FROM t WHERE name IN ('a', 'b')));
 INSERT INTO t SELECT payload ->> 0, task_id, version FROM taskq.tasks WHERE payload = '["d"]';
--- Deleted by its owner a task is done, otherwise cancelled.
+-- A task is done if its owner deletes it, otherwise it is cancelled.
 SELECT count(*) FROM taskq_change('me', deletes => (SELECT jsonb_agg(id) FROM t WHERE name IN ('a', 'd')));
 SELECT state, reason FROM taskq.tasks WHERE task_id IN (SELECT id FROM t WHERE name IN ('a', 'd')) ORDER BY task_id;
 
--- Every problem is in one error, and nothing is changed.
+-- One error reports every problem, and nothing is changed.
 SELECT pg_temp.try('SELECT * FROM taskq_change(''you'',
     ''[{"payload": 1}, {"queue": "reduce", "reference": "r"}]'',
     ''[{"task_id": <a>}, {"task_id": -1}, {"task_id": <c>, "version": 77}]'',
@@ -88,7 +88,7 @@ SELECT count(*), count(DISTINCT task_id) FROM taskq_change('me', (SELECT jsonb_a
 SELECT pg_temp.code(format('SELECT * FROM taskq_change(''me'', deletes => %L)', (SELECT jsonb_agg(task_id) || '[-1]' FROM taskq.tasks WHERE queue = 'bulk')));
 SELECT count(*) FROM taskq_change('me', deletes => (SELECT jsonb_agg(task_id) FROM taskq.tasks WHERE queue = 'bulk'));
 SELECT count(*) FROM taskq.tasks WHERE queue = 'bulk';
--- rights: a role without any finds no task
+-- rights: a role without any right finds no task
 CREATE ROLE regress_changer;
 SELECT taskq_grant('map', 'regress_changer', '{submit,work}');
 SET ROLE regress_changer;

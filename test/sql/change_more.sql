@@ -1,4 +1,4 @@
--- Changes: what makes room comes first; a lease may not do what a claim may not do.
+-- Changes: entries that make room come first; a lease cannot do what a claim cannot do.
 SELECT taskq_create_queue('more', '{"retention": "7 d"}'), taskq_create_queue('other');
 CREATE FUNCTION pg_temp.id(n text) RETURNS bigint LANGUAGE sql AS $$ SELECT task_id FROM taskq.tasks WHERE payload = to_jsonb(n) ORDER BY task_id DESC LIMIT 1 $$;
 -- names as <name>
@@ -34,12 +34,12 @@ SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "lease": "1 min"}]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "lease": "1 min"}]', deletes => '[<d>]'$$);
 SELECT taskq_alter_queue('more', '{"max_running": null}');
 
--- The caller that releases the task meets the request to cancel it.
+-- If the caller releases a task that was asked to stop, the task is cancelled.
 SELECT taskq_cancel(pg_temp.id('a'));
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <a>, "payload": "renewed", "lease": "1 min"}]'$$);
 SELECT pg_temp.try($$'w', updates => '[{"task_id": <renewed>}]'$$);
 SELECT state, reason FROM taskq.tasks WHERE payload = '"renewed"';
--- A claim that has ended counts as an attempt.
+-- A claim whose lease has expired counts as an attempt.
 SELECT taskq_submit('more', '"e"', max_attempts => 2) > 0;
 CREATE FUNCTION pg_temp.take(w text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -52,11 +52,11 @@ SELECT pg_temp.take('w2'), pg_sleep(0.01);
 SELECT pg_temp.take('w3');
 SELECT attempt, max_attempts FROM taskq.tasks WHERE payload = '"e"';
 ROLLBACK;
--- What a claim does not return.
+-- Tasks that a claim does not return.
 SELECT taskq_submit('more', '"f"', deadline => clock_timestamp() + interval '1 s') > 0, taskq_submit('more', '"g"') > 0;
 SELECT taskq_register('drained'), taskq_drain('drained');
 BEGIN;
--- it stays, and other workers do not end it
+-- the task stays, and other workers do not end it
 SELECT pg_temp.try($$'w', '[{"queue": "other"}]', depends => '[<f>]'$$);
 DO $$
 BEGIN

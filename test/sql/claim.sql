@@ -5,7 +5,7 @@
 SELECT taskq_create_queue('claim');
 SELECT count(*) FROM taskq_claim('claim');
 SELECT count(*) FROM taskq_claim('claim', max_tasks => 100);
--- one task, with everything that it has
+-- one task, with all of its columns
 SELECT taskq_submit('claim', '{"n": 1}', priority => 5, max_attempts => 4,
     key => 'k', reference => 'r', headers => '{"h": 1}', tags => '{b,a}',
     correlation_id => 'c', data => '\x0102', deadline => now() + interval '1 h') AS id \gset
@@ -136,7 +136,7 @@ SELECT count(*) FROM taskq_claim('paused');
 SELECT count(*) FROM taskq_claim('born paused');
 SELECT taskq_resume('paused');
 SELECT count(*) FROM taskq_claim('paused');
--- a pause with an end is over by itself
+-- a pause with an end time ends by itself
 SELECT taskq_submit('paused') > 0 AS submitted;
 SELECT taskq_pause('paused', until => clock_timestamp() + interval '1 h');
 SELECT count(*) FROM taskq_claim('paused');

@@ -1,4 +1,4 @@
--- Any one task, if others are unchanged.
+-- Claim any one task, if other tasks are unchanged.
 SELECT taskq_create_queue('one'), taskq_create_queue('two'), taskq_create_queue('held');
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -13,7 +13,7 @@ END $$;
 -- no task
 SELECT count(*) FROM taskq_claim_one('w', '{one,two}', '1 min');
 SELECT pg_temp.try($$SELECT * FROM taskq_claim_one('w', '{one}', '1 min', '[-1, {"task_id": -2, "version": 1}]')$$);
--- what is claimed
+-- the task that is claimed
 SELECT taskq_submit('one', '"a"', key => 'k', headers => '{"h": 1}', max_attempts => 3) AS id \gset
 SELECT task_id = :id AS it, queue, state, payload, key, worker, attempt, max_attempts, version, token IS NOT NULL AS token, lease_until > now() + interval '50 s' AS held
   FROM taskq_claim_one('w', '{two,one}', '1 min');
@@ -26,7 +26,7 @@ SELECT state, worker, attempt, version FROM taskq.tasks WHERE task_id = :id;
 SELECT task_id = :id AS it, state, worker, attempt, version FROM taskq_claim_one('w', '{one}', '0');
 SELECT state, worker, attempt, version FROM taskq.tasks WHERE task_id = :id;
 
--- Each task is chosen at some time, from both queues; only the highest priority.
+-- Each task is chosen at some time, from both queues, but only at the highest priority.
 SELECT count(*) FROM taskq_submit_many('one', array_fill('1'::jsonb, ARRAY[150]));
 SELECT count(*) FROM taskq_submit_many('two', array_fill('2'::jsonb, ARRAY[149]));
 SELECT count(DISTINCT o.task_id) > 250 AS most, count(DISTINCT o.queue) AS queues, min(n) > 350 AND max(n) < 650 AS about_half
@@ -35,7 +35,7 @@ SELECT taskq_submit('two', '"first"', priority => 5) > 0;
 SELECT DISTINCT payload FROM generate_series(1, 20) i, taskq_claim_one('w' || i, '{two}', '0');
 SELECT taskq_purge('one', '{pending}') + taskq_purge('two', '{pending}') > 290;
 
--- Dependencies: a document in a given version, whichever worker has it.
+-- Dependencies: a document in a given version, no matter which worker has it.
 SELECT taskq_submit('one', '"d"') AS d \gset
 SELECT taskq_submit('two', '"t"') AS t \gset
 SELECT payload FROM taskq_claim_one('w', '{two}', '1 min', jsonb_build_array(jsonb_build_object('task_id', :d, 'version', 1)));
@@ -58,7 +58,7 @@ SELECT taskq_drain('tagged');
 SELECT taskq_submit('held', '3') > 0;
 SELECT count(*) FROM taskq_claim_one('tagged', '{held}', '1 min');
 SELECT count(*) FROM taskq_claim_one('tagged', '{held}', '0');
--- Any task: of forty, twenty are not the first twenty, nor in their order.
+-- Any task: twenty of forty tasks are not the first twenty, and not in their order.
 SELECT count(taskq_submit('any', to_jsonb(n))) FROM generate_series(1, 40) n;
 WITH one AS MATERIALIZED (SELECT n, (t.payload #>> '{}')::integer AS given FROM generate_series(1, 20) n, LATERAL taskq_claim_one('w', '{any}', '1 min', wait => (n * 0)::text::interval) t)
 SELECT count(*), count(DISTINCT given), max(given) > 20 AS beyond, array_agg(given ORDER BY n) <> array_agg(given ORDER BY given) AS mixed FROM one;

@@ -38,7 +38,7 @@ BEGIN
         WHEN 'exhausted' THEN PERFORM taskq_fail(c.task_id, c.token, 'e');
         WHEN 'rejected' THEN PERFORM taskq_fail(c.task_id, c.token, 'e', false);
         WHEN 'many' THEN PERFORM taskq_decide_many(jsonb_build_array(jsonb_build_object('task_id', c.task_id, 'token', c.token, 'outcome', 'fail', 'error', 'e', 'retryable', false)));
-        -- and ends that are not deaths
+        -- and ends other than death
         WHEN 'retried' THEN PERFORM taskq_fail(c.task_id, c.token, 'e', retry_in => '1 h');
         WHEN 'done' THEN PERFORM taskq_complete(c.task_id, c.token);
         WHEN 'filtered' THEN PERFORM taskq_filter(c.task_id, c.token);
@@ -56,7 +56,7 @@ SELECT taskq_register('dl worker');
 SELECT taskq_deregister('dl worker');
 SELECT payload, of FROM t.letters();
 SELECT taskq_purge('dl dead', '{pending}');
--- the end of the deadline and of the lease, by the background worker
+-- an expired deadline and an expired lease, by the background worker
 SELECT taskq_submit('dl', '"deadline"', options => '{"deadline_in": "1 us"}') > 0 AS submitted, taskq_submit('dl', '"lease_expired"', max_attempts => 1, options => '{"lease": "1 us"}') > 0 AS submitted;
 SELECT payload FROM taskq_claim('dl');
 CALL t.until('SELECT count(*) = 2 FROM t.letters()');
@@ -68,12 +68,12 @@ SELECT t.dies('rejected');
 SELECT count(*) FROM t.letters();
 ROLLBACK;
 SELECT count(*) FROM t.letters();
--- one call with many deaths makes a copy of each
+-- one call in which many tasks die makes a copy of each
 SELECT count(*) FROM taskq_submit_many('dl', '{1,2,3}');
 SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'e', 'retryable', payload = '2')) FROM taskq_claim('dl', max_tasks => 3)));
 SELECT payload FROM t.letters();
 SELECT taskq_purge('dl dead', '{pending}');
--- a task that dies again has another copy
+-- a task that dies again gets another copy
 SELECT t.dies('rejected');
 SELECT taskq_retry(s.task_id) FROM (SELECT task_id FROM taskq.tasks WHERE queue = 'dl' AND state = 'dead' ORDER BY task_id DESC LIMIT 1) s;
 SELECT taskq_fail(task_id, token, 'again', false) FROM taskq_claim('dl');
@@ -104,7 +104,7 @@ SELECT taskq_purge('dl dead') > 0 AS purged;
 SELECT taskq_fail(task_id, token, 'e', false) FROM taskq_claim('dl');
 SELECT payload, of FROM t.letters();
 SELECT taskq_purge('dl dead', '{pending}');
--- max_depth does not refuse it; a queue that does not exist and may not be created does
+-- max_depth does not refuse the copy; a queue that does not exist and may not be created does
 SELECT taskq_alter_queue('dl dead', '{"max_depth": 1}');
 SELECT taskq_submit('dl dead', '"fills it"') > 0 AS submitted;
 SELECT t.dies('rejected');

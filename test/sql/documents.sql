@@ -45,7 +45,7 @@ SELECT * FROM pg_temp.seen;
 SELECT count(*) FROM taskq_change('me', doc_updates => '[{"namespace": "docs", "key": "k", "content": null}, {"namespace": "docs", "key": "k", "secondary_key": "b", "lease": "1 h"}]');
 SELECT * FROM pg_temp.seen;
 
--- Every problem of tasks and documents is in one error, and nothing is changed.
+-- One error reports every problem of tasks and documents, and nothing is changed.
 SELECT pg_temp.try($$SELECT * FROM taskq_change('you', '[{"queue": "docs", "reference": "r"}, {"queue": "docs", "reference": "r"}]', deletes => '[-1]',
     doc_adds => '[{"namespace": "docs", "key": "k"}, {"namespace": "x", "key": "y"}, {"namespace": "x", "key": "y"}]',
     doc_updates => '[{"doc_id": <kb>}, {"doc_id": -5}, {"namespace": "no", "key": "such \" one"}]',
@@ -96,7 +96,7 @@ BEGIN READ ONLY;
 SELECT * FROM taskq_claim_docs('me', 'docs', 'k', '1 s');
 ROLLBACK;
 
--- Rights: those on the queue of that name, otherwise on all queues.
+-- Rights: the rights on the queue of that name, otherwise the rights on all queues.
 CREATE ROLE docs_worker;
 CREATE ROLE docs_reader;
 CREATE ROLE docs_other;

@@ -1,4 +1,4 @@
--- Which entry of a list is invalid: the context names it wherever a list is read.
+-- The context of an error names the invalid entry, wherever a list is read.
 SELECT taskq_create_queue('e', '{"max_payload": 100, "retention": "7 d"}');
 SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e", "delay": "1 parsec"}]');
 SELECT count(*) FROM taskq_submit_tasks('[{"queue": "e"}, {"queue": "e"}, {"queue": "e", "priority": 99999}]');

@@ -1,5 +1,5 @@
--- taskq_explain and taskq_explain_claim: the sentences about what one server shows. Times are
--- hidden, and so are ids, which are made long for that.
+-- taskq_explain and taskq_explain_claim: the sentences about what one server shows. Times and ids
+-- are hidden; the ids are made long for this purpose.
 \set VERBOSITY terse
 SELECT setval('taskq.task_id_seq', 7000000) > 0 AS made_long;
 CREATE SCHEMA x;
@@ -237,7 +237,7 @@ SELECT taskq_register('some', '{nowhere}');
 SELECT claim(NULL, 'some');
 SELECT try('SELECT taskq_explain_claim(NULL)'), try('SELECT taskq_explain_claim(''*'')'), try('SELECT taskq_explain(NULL)');
 SELECT try('SELECT taskq_explain_claim(''q'', tags => ''{NULL}'')'), try('SELECT taskq_explain(-1)');
--- asking changes nothing, and is no heartbeat
+-- an explanation changes nothing, and is no heartbeat
 SELECT state, attempt, version FROM taskq_get(:a);
 -- rights
 CREATE ROLE regress_taskq_asks;

@@ -11,7 +11,7 @@ CREATE SCHEMA regress_taskq_trap AUTHORIZATION regress_taskq_hostile;
 GRANT regress_taskq_hostile TO CURRENT_USER;
 SET ROLE regress_taskq_hostile;
 CREATE FUNCTION regress_taskq_trap.sprung() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'the trap sprang as %', current_user; RETURN true; END$$;
--- what SQL inside the extension calls, by the type of its arguments
+-- what SQL inside the extension calls, by the types of the arguments
 DO $do$
 DECLARE
     f record;
@@ -122,7 +122,7 @@ SELECT count(*) FROM taskq.large;
 -- bytes above 256 MB are above every limit
 SELECT left(t.try($$SELECT taskq_submit('f', data => decode(repeat(repeat('00', 1000), 270000), 'hex'))$$), 200);
 SELECT taskq_alter_queue('f', '{"max_payload": null}');
--- 100,000 tags, headers, members; tags that are one
+-- 100,000 tags, headers, members; duplicate tags
 SELECT left(t.try($$SELECT taskq_submit('f', tags => (SELECT array_agg('t' || g) FROM generate_series(1, 100000) g))$$), 200);
 SELECT tags FROM taskq_get(taskq_submit('f', tags => (SELECT array_agg('t' || g % 2) FROM generate_series(1, 100000) g)));
 SELECT left(t.try($$SELECT count(*) FROM taskq_claim('f', tags => (SELECT array_agg('t' || g) FROM generate_series(1, 100000) g))$$), 200);
@@ -131,7 +131,7 @@ SELECT left(t.try($$SELECT taskq_register('f', (SELECT array_agg('t' || g) FROM 
 SELECT left(t.try($$SELECT count(*) FROM taskq_submit_tasks(jsonb_build_array(jsonb_build_object('queue', 'f', 'tags', (SELECT jsonb_agg('t' || g) FROM generate_series(1, 100000) g))))$$), 200);
 SELECT left(t.try($$SELECT taskq_submit('f', options => (SELECT jsonb_object_agg('o' || g, 1) FROM generate_series(1, 100000) g))$$), 60);
 SELECT left(t.try($$SELECT taskq_alter_queue('f', jsonb_build_object('retry_list', (SELECT jsonb_agg('1 s'::text) FROM generate_series(1, 100000) g)))$$), 120);
--- nested deeply: as deep as jsonb can, and deeper
+-- nested deeply: as deep as jsonb allows, and deeper
 SELECT taskq_submit('f', (repeat('[', 5000) || repeat(']', 5000))::jsonb) > 0 AS submitted;
 SELECT t.code($$SELECT taskq_submit('f', (repeat('[', 1000000) || repeat(']', 1000000))::jsonb)$$);
 SELECT t.code($$SELECT count(*) FROM taskq_submit_tasks((repeat('[', 5000) || repeat(']', 5000))::jsonb)$$);
@@ -145,7 +145,7 @@ SELECT taskq_fail(task_id, token, repeat('é', 1000000)) FROM taskq_claim('f');
 SELECT octet_length(error) <= 8192 AS cut, error = repeat('é', length(error)) AS at_a_character FROM taskq_get(:id);
 SELECT left(t.try($$SELECT taskq_pause(repeat(repeat('q', 1000), 100000))$$), 100);
 --
--- JSON and encodings: PostgreSQL refuses what is not text, in every way
+-- JSON and encodings: PostgreSQL refuses invalid text in every form
 --
 SELECT c, t.code(c) FROM unnest(ARRAY[
     $c$SELECT taskq_submit('f', '{"a": }')$c$, $c$SELECT taskq_submit('f', '')$c$, $c$SELECT taskq_submit('f', '{"a": 1')$c$, $c$SELECT taskq_submit('f', 'NaN')$c$, $c$SELECT taskq_submit('f', '{"a": 1} x')$c$,
@@ -153,7 +153,7 @@ SELECT c, t.code(c) FROM unnest(ARRAY[
     $c$SELECT taskq_submit('f', headers => '{"a": "\u0000"}')$c$, $c$SELECT taskq_submit_tasks('[{"queue": "f", "payload": "\u0000"}]')$c$, $c$SELECT taskq_decide_many('[{"error": "\u0000"}]')$c$, $c$SELECT taskq_create_queue('f2', '{"\u0000": 1}')$c$,
     $c$SELECT taskq_submit(E'f\xff')$c$, $c$SELECT taskq_submit('f', reference => E'\xc3')$c$, $c$SELECT taskq_submit('f', tags => ARRAY[E'\xe2\x82'])$c$, $c$SELECT taskq_submit('f', key => convert_from('\x00', 'UTF8'))$c$,
     $c$SELECT taskq_submit_tasks('[{"queue": "f", "data": "\\xzz"}]')$c$, $c$SELECT taskq_submit_tasks('[{"queue": "f", "data": "\\x0"}]')$c$, $c$SELECT taskq_submit_tasks('[{"queue": "f", "run_at": "never"}]')$c$, $c$SELECT taskq_submit_tasks('[{"queue": "f", "delay": "never"}]')$c$]) c;
--- escapes that are text are
+-- escapes that are text are accepted
 SELECT payload, payload ->> 0 = 'é€😀' AS same FROM taskq_get(taskq_submit('f', '["\u00e9\u20ac\ud83d\ude00"]', suspended => true));
 SELECT reference, key, tags FROM taskq_get((SELECT taskq_submit_tasks('[{"queue": "f", "reference": "\u00e9", "key": "\ud83d\ude00", "tags": ["\u20ac"], "suspended": true}]')));
 -- a client with another encoding: the same text, or PostgreSQL's error if it has no such character

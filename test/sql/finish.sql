@@ -141,7 +141,7 @@ SELECT taskq_fail(:id, :token, 'and again');
 SELECT checkpoint, attempt, token FROM taskq_claim('finish') \gset
 SELECT :'checkpoint' AS checkpoint, :attempt AS attempt;
 SELECT progress FROM taskq_get(:id);
--- asked to stop: each of the three calls reports it, and every end but success cancels
+-- asked to stop: each of the three calls reports it, and every end but success cancels the task
 SELECT taskq_cancel(:id, 'enough');
 SELECT (taskq_extend(:id, :token)).cancel, (taskq_progress(:id, :token)).cancel AS progress, (taskq_checkpoint(:id, :token, '2')).cancel AS checkpoint;
 SELECT taskq_fail(:id, :token, 'stopped');

@@ -5,7 +5,7 @@ SELECT taskq_submit('h') AS waiting, taskq_submit('h other') AS claimed \gset
 SELECT token FROM taskq_claim('h other') \gset
 SELECT count(*) FROM taskq_change('h', doc_adds => '[{"namespace": "h", "key": "k", "secondary_key": "s", "content": 1}]');
 SELECT doc_id AS doc FROM taskq.doc WHERE namespace = 'h' \gset
--- what a call answers, without changing anything
+-- what a call reports, without changing anything
 CREATE FUNCTION t.answer(call text, OUT hint text, OUT problem text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE call;
@@ -22,7 +22,7 @@ $$;
 CREATE FUNCTION t.listed(hint text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_split_to_table(substring(hint FROM '^(?:Allowed|Options are): (.*)\.$'), ', ')
 $$;
--- objects: %L is an object with the member; and the members that it must not have without others
+-- objects: %L is an object with the member; and the members that are refused without other members
 CREATE TABLE t.objects (call text, needs jsonb);
 INSERT INTO t.objects VALUES
     ('SELECT taskq_create_queue(''h new'', %L)', '{}'),
@@ -42,7 +42,7 @@ INSERT INTO t.objects VALUES
     ('SELECT taskq_change(''h'', doc_deletes => jsonb_build_array(%L::jsonb))', '{"namespace": "h", "key": "k", "secondary_key": "s"}'),
     ('SELECT taskq_change(''h'', doc_updates => jsonb_build_array(%L::jsonb))', jsonb_build_object('doc_id', :doc)),
     ('SELECT taskq_change(''h'', doc_deletes => jsonb_build_array(%L::jsonb))', jsonb_build_object('doc_id', :doc));
--- a value of each; and which other members the object must have then
+-- a value of each member; and the other members that the object must then have
 CREATE TABLE t.members (name text, value jsonb, more jsonb DEFAULT '{}');
 INSERT INTO t.members (name, value)
 SELECT m.key, m.value FROM jsonb_each(jsonb_build_object('task_id', :waiting, 'version', 1, 'doc_id', :doc, 'token', :token)

@@ -19,7 +19,7 @@ SELECT token FROM taskq_claim('hi') \gset
 SELECT taskq_fail(:id, :token, 'e', false);
 SELECT taskq_retry(:id);
 SELECT token FROM taskq_claim('hi') \gset
--- what changes no state leaves no row
+-- a call that changes no state leaves no row
 SELECT cancel FROM taskq_extend(:id, :token);
 SELECT cancel FROM taskq_checkpoint(:id, :token, '1');
 SELECT cancel FROM taskq_progress(:id, :token, 0.5);
@@ -77,13 +77,13 @@ SELECT count(*) - :before AS two_more FROM taskq.history;
 SELECT taskq_submit('hi', '1', reference => 'r') AS id \gset
 SELECT taskq_submit('hi', '2', reference => 'r', on_conflict => 'update') = :id AS same;
 SELECT from_state, to_state FROM t.way(:id);
--- switched off: nothing is added and nothing is lost; then on again
+-- switched off: no row is added and no row is lost; then on again
 SELECT taskq_alter_queue('hi', '{"history": null}');
 SELECT count(*) FROM taskq_claim('hi');
 SELECT taskq_alter_queue('hi', '{"history": "transitions"}');
 SELECT taskq_cancel(:id, force => true);
 SELECT from_state, to_state FROM t.way(:id);
--- other queues have none, unless all have it
+-- other queues have no history, unless all queues have it
 SELECT taskq_submit('hi not') AS id \gset
 SELECT count(*) FROM t.way(:id);
 SELECT taskq_alter_queue('*', '{"history": "transitions"}');

@@ -16,7 +16,7 @@ SELECT count(*)
    AND d.objid = 'taskq'::regnamespace
    AND d.refclassid = 'pg_extension'::regclass
    AND d.deptype = 'e';
--- nothing is wrong, and nothing is there
+-- the check finds no problem, and there are no tasks, queues or workers
 SELECT * FROM taskq_check();
 SELECT count(*) FROM taskq.tasks;
 SELECT count(*) FROM taskq.queues;
@@ -56,11 +56,11 @@ SET client_min_messages = notice;
 CREATE EXTENSION IF NOT EXISTS taskq;
 RESET client_min_messages;
 --
--- What the other tests use.
+-- Objects that the other tests use.
 --
 CREATE SCHEMA t;
 GRANT USAGE ON SCHEMA t TO PUBLIC;
--- the answer of a statement: its first value, or its error in one line
+-- the result of a statement: its first value, or its error in one line
 CREATE FUNCTION t.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;

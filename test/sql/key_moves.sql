@@ -1,4 +1,4 @@
--- Key queues: what one call does with several tasks of a key, and what a policy finds that is set
+-- Key queues: the effect of one call on several tasks of a key, and of a policy that is set
 -- later.
 CREATE FUNCTION pg_temp.line(q text) RETURNS TABLE (payload jsonb, state text) LANGUAGE sql AS
     $$ SELECT payload, state FROM taskq.tasks WHERE queue = q ORDER BY task_id $$;
@@ -16,13 +16,13 @@ BEGIN
     END LOOP;
 END $$;
 SELECT * FROM pg_temp.line('late');
--- A purge of several, and of what they leave.
+-- A purge of several tasks, and the tasks that remain.
 SELECT count(taskq_submit('late', to_jsonb(n), key => 'k')) FROM generate_series(6, 8) n;
 SELECT taskq_purge('late', '{pending,blocked}', max_tasks => 2);
 SELECT * FROM pg_temp.line('late') WHERE state <> 'dead';
 SELECT taskq_drop_queue('late', true);
 
--- A task revived while there was no policy comes first again with the next one.
+-- A task that was revived while there was no policy comes first again under the next policy.
 SELECT taskq_create_queue('again', '{"key_policy": "serial", "retention": "7 d"}');
 SELECT count(taskq_submit('again', to_jsonb(n), key => 'k')) FROM generate_series(1, 4) n;
 SELECT count(taskq_complete(c.task_id, c.token)) FROM generate_series(1, 2) n, LATERAL taskq_claim('again', wait => (n * 0)::text::interval) c;
@@ -62,7 +62,7 @@ SELECT taskq_create_queue('redo', '{"key_policy": "serial_until_success", "reten
 SELECT count(taskq_submit('redo', to_jsonb(n), key => 'k', suspended => true)) FROM generate_series(1, 3) n;
 SELECT count(*) FROM taskq_recreate_all('redo', 'suspended');
 SELECT * FROM pg_temp.line('redo');
--- All of a group at the same time, and one after the other.
+-- All tasks of a group at the same time, and one after the other.
 SELECT count(*) FROM taskq_junction('redo', '{k}');
 SELECT * FROM pg_temp.line('redo') WHERE state <> 'recreated';
 SELECT count(action) FROM (SELECT taskq_manage_many('hold', ARRAY(SELECT task_id FROM taskq.tasks WHERE queue = 'redo' AND state = 'blocked')) AS action) a;
@@ -120,7 +120,7 @@ SELECT * FROM pg_temp.line('gone');
 SELECT count(*) FROM taskq_check();
 SELECT taskq_drop_queue(q, true) FROM unnest('{gone,there}'::text[]) q;
 
--- A call that deletes the other tasks, and is refused, deletes none.
+-- If a call that deletes the other tasks is refused, it deletes none of them.
 SELECT taskq_create_queue('out', '{"retention": "7 d"}');
 SELECT taskq_submit('out', '"holder"', reference => 'r') > 0;
 SELECT s > 0 AS submitted FROM taskq_submit_tasks('[{"queue": "out", "key": "k", "payload": "first"},

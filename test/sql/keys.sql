@@ -68,7 +68,7 @@ SELECT count(*) FROM taskq_submit_tasks('[{"queue": "ledger", "key": "k", "paylo
 SELECT payload, state FROM taskq.tasks WHERE queue = 'ledger' ORDER BY task_id;
 SELECT taskq_submit('ledger', insertion => 'supersede');
 SELECT taskq_submit('ledger', key => 'k', insertion => 'overwrite');
--- the same reference is no conflict if the earlier task makes way
+-- the same reference is no conflict if the earlier task is superseded
 SELECT taskq_submit('ledger', '"r1"', key => 'r', reference => 'R') > 0;
 SELECT taskq_submit('ledger', '"r2"', key => 'r', reference => 'R', insertion => 'supersede') > 0;
 SELECT taskq_submit('ledger', '"r3"', key => 'r', reference => 'R', insertion => 'supersede', on_conflict => 'skip') IS NULL AS skipped;
@@ -140,7 +140,7 @@ SELECT taskq_reassign('past', 'dead', 'done', task_ids => '{}');
 SELECT state, tasks FROM taskq_count('past');
 SELECT taskq_reassign('past', 'done', 'finished');
 
--- Retention and purge leave a dead task that holds its key, and no other one.
+-- Retention and purge keep a dead task that holds its key, and no other task.
 SELECT taskq_create_queue('kept', '{"key_policy": "serial_hold_on_failure", "retention_dead": "1 ms", "max_attempts": 1}');
 SELECT count(taskq_submit('kept', to_jsonb(k), key => k)) FROM unnest(ARRAY['holds', 'poison', 'revived', NULL]) k;
 SELECT count(taskq_fail(task_id, token, 'x')) FROM taskq_claim('kept', max_tasks => 4);

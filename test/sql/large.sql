@@ -1,5 +1,5 @@
 --
--- large: what does not fit into a row, and limits of size
+-- large: values that do not fit into a row, and limits of size
 --
 SELECT taskq_create_queue('large', '{"retry": "fixed", "retry_base": "0 s"}');
 -- text that does not compress, of n bytes

@@ -235,7 +235,7 @@ SELECT taskq_cancel(task_id) FROM t.held('deep', '"4 again"');
 SELECT t.full($$SELECT count(*) FROM taskq_submit_many('deep', '{6,7}')$$);
 SELECT t.full($$SELECT count(*) FROM taskq_submit_tasks('[{"queue": "deep", "payload": 6}, {"queue": "deep", "payload": 7}]')$$);
 SELECT t.numbers('deep');
--- what this transaction has done counts, and what it has rolled back does not
+-- the transaction's own changes count, and changes that it has rolled back do not
 BEGIN;
 SELECT taskq_submit('deep', '6') > 0 AS submitted;
 SAVEPOINT a;
@@ -246,7 +246,7 @@ ROLLBACK TO a;
 SELECT t.full($$SELECT taskq_submit('deep', '7')$$);
 ROLLBACK;
 SELECT taskq_submit('deep', '6') > 0 AS submitted;
--- tasks that come back are not refused, nor is a changed one
+-- retried tasks are not refused, nor is a changed task
 SELECT taskq_retry(task_id) FROM t.held('deep', '1');
 SELECT t.numbers('deep');
 SELECT t.claims('deep', NULL, 1);
@@ -290,7 +290,7 @@ SELECT q.queue, q.pending, q.running, q.suspended
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
 DROP FUNCTION t.claims(text, text, int), t.numbers(text), t.held(text, jsonb), t.first_claim(text), t.full(text);
--- a dead index entry at the position of a task that a limit leaves
+-- a dead index entry at the position of a task that a limit leaves pending
 SELECT taskq_create_queue('twin', '{"max_running": 1}');
 SELECT taskq_submit('twin', '1') > 0 AS submitted;
 SELECT task_id AS held, token AS held_token FROM taskq_claim('twin') \gset

@@ -40,7 +40,7 @@ SELECT call, long_list.told(format('SELECT FROM long_list.list CROSS JOIN LATERA
     'taskq_change(''long list'', entries)',
     'taskq_change(''long list'', ''[]'', deletes => entries)',
     'taskq_claim_one(''long list'', words, ''1 min'')']) AS call;
--- as many as that are accepted
+-- lists of exactly that length are accepted
 SELECT taskq_worst_outcome(array_fill('complete'::text, ARRAY[1000000])) IS NOT NULL AS accepted;
 DROP SCHEMA long_list CASCADE;
 SELECT taskq_drop_queue('long list');

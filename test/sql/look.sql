@@ -20,7 +20,7 @@ SELECT taskq_fail(task_id, token, 'e', false) FROM t.held WHERE n = 3;
 SELECT count(taskq_filter(task_id, token)) FROM t.held WHERE n = 4;
 SELECT count(taskq_suspend(task_id, token)) FROM t.held WHERE n = 5;
 SELECT t.n.n, g.state FROM t.n, taskq_get(id) g ORDER BY n;
--- get is the same as the view, for each
+-- get returns the same as the view, for each task
 SELECT count(*) AS different FROM t.n, taskq_get(id) g, taskq.tasks v WHERE v.task_id = id AND v::text IS DISTINCT FROM g::text;
 -- get_many keeps the order, with empty rows
 SELECT t.numbers(array_agg(g.task_id)), array_agg(g.state)

@@ -64,7 +64,7 @@ SELECT * FROM t.each('taskq_cancel(%s)');
 SELECT * FROM t.each('taskq_cancel(%s, ''words'')');
 SELECT * FROM t.each('taskq_cancel(%s, ''words'', true)');
 SELECT * FROM t.each('taskq_cancel(%s, NULL, NULL)');
--- asked again: the first time stays
+-- cancellation requested again: the time of the first request stays
 SELECT id, cancel_requested_at FROM t.id, taskq_get(id) WHERE t.id.state = 'requested' \gset
 SELECT taskq_cancel(:id);
 SELECT cancel_requested_at = :'cancel_requested_at' AS the_same FROM taskq_get(:id);

@@ -9,7 +9,7 @@ $$;
 CREATE FUNCTION t.told(call text) RETURNS text LANGUAGE sql AS $$
 SELECT regexp_replace(t.try(call), '(task|"task_id":) \d+', '\1 ID', 'g');
 $$;
--- hold, and resume: not before its time
+-- hold, and resume: the task is not due before its time
 SELECT taskq_submit('mm', run_at => '2027-01-01 12:00+00', reference => 'later') AS later \gset
 SELECT taskq_hold(:later, 'until the audit is over');
 SELECT t.show(:later);
@@ -53,7 +53,7 @@ SELECT taskq_recreate(:old) AS new \gset
 SELECT t.told(format('SELECT state FROM taskq_get(%s)', :old)) ~ '^TQ002' AS gone;
 SELECT state AS suspended_again, length(payload #>> '{}') FROM taskq_get(:new);
 SELECT count(*) AS parts FROM taskq.large WHERE task_id IN (:old, :new);
--- no reference that another task has
+-- not with a reference that another task has
 SELECT taskq_submit('mn', reference => 'r') AS first \gset
 SELECT taskq_complete(task_id, token, keep => true) FROM taskq_claim('mn');
 SELECT taskq_submit('mn', reference => 'r') AS second \gset
@@ -126,7 +126,7 @@ SELECT task_id - :first AS n, state, reason, message FROM taskq_list('mm');
 SELECT task_id - :first AS n, ok, error_code FROM taskq_manage_many('recreate', ARRAY[:first, :first + 1]::bigint[]);
 SELECT task_id - :first AS n, ok, error_code FROM taskq_manage_many('delete', ARRAY[:first, :first + 1, :first + 2, :first + 3]::bigint[]);
 SELECT task_id - :first AS n, state FROM taskq_list('mm');
--- long lists of tasks that do not exist, and of one task, with plans that are made again
+-- long lists of tasks that do not exist, and of one task, with custom plans
 SET statement_timeout TO '30s';
 SET plan_cache_mode TO force_custom_plan;
 SELECT ok, error_code, count(*) FROM taskq_manage_many('cancel', (SELECT array_agg(-i) FROM generate_series(1, 100000) i)) GROUP BY 1, 2;
@@ -168,7 +168,7 @@ SELECT t.told(format('SELECT taskq_update_task(%s, ''{"reference": "one"}'')', :
 SELECT taskq_update_task(:id, '{"reference": null}');
 SELECT taskq_update_task(:second, '{"reference": "one"}');
 SELECT reference FROM taskq_list('mm', 'pending') ORDER BY 1;
--- another queue: with everything it has, counted there; the limits there hold
+-- moved to another queue: the task counts there with everything it has, and the limits there hold
 SELECT taskq_create_queue('mo', '{"max_depth": 1, "max_payload": 1000}');
 SELECT taskq_update_task(:second, '{"queue": "mo", "priority": null}');
 SELECT queue, pending, ready FROM taskq.queues WHERE queue IN ('mm', 'mo') ORDER BY queue;

@@ -18,18 +18,18 @@ BEGIN
     RETURN QUERY SELECT * FROM taskq_claim(queue_name, lease => lease);
 END
 $$;
--- of no queue: visible to roles that may read all queues
+-- metrics of no queue: visible to roles that may read all queues
 SELECT name, kind, labels - 'pid' - 'user' - 'application' AS labels, value >= 0 AS value FROM taskq.metrics WHERE queue IS NULL ORDER BY name;
 -- submitted, claimed, completed
 SELECT count(*) FROM taskq_submit_many('m', ARRAY['1', '2', '3', '4', '5', '6']::jsonb[]);
 SELECT t.counted();
 SELECT taskq_complete(task_id, token) FROM taskq_claim('m', max_tasks => 2);
 SELECT t.counted();
--- once for a task that is submitted again under its reference
+-- a task that is submitted again under its reference counts once
 SELECT taskq_submit('m other', '1', reference => 'r') = taskq_submit('m other', '2', reference => 'r', on_conflict => 'return') AS same;
 SELECT count(taskq_submit('m other', '3', reference => 'r', on_conflict => 'update'));
 SELECT t.counted('m other');
--- nor for one whose reference is held by a finished task
+-- a submit whose reference is held by a finished task does not count
 SELECT taskq_alter_queue('m other', '{"reference_window": "1 h"}');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('m other');
 SELECT taskq_submit('m other', reference => 'r', on_conflict => 'skip') IS NULL AS skipped FROM generate_series(1, 2);
@@ -69,7 +69,7 @@ SELECT taskq_register('m4', '{m other}', keep => true), taskq_deregister('m3'), 
 CALL t.until($$SELECT taskq_register('m1') IS NOT NULL AND taskq_expire('m1', '1 us') = 1$$);
 SELECT taskq_deregister('m1');
 SELECT name, queue, value FROM taskq.metrics WHERE name LIKE 'workers.%' AND kind = 'counter' AND queue IS NOT NULL ORDER BY name, queue;
--- by hand: dead, but not failed; and a second time
+-- poisoned by hand: dead, but not failed; and a second time
 SELECT task_id AS id FROM taskq_list('m', 'suspended') \gset
 SELECT taskq_poison(:id);
 SELECT taskq_retry(:id, reset_attempts => true);
@@ -81,7 +81,7 @@ SELECT taskq_complete(task_id, token) FROM taskq_claim('m');
 SELECT t.counted();
 ROLLBACK;
 SELECT t.counted();
--- savepoints, in one another
+-- nested savepoints
 BEGIN;
 SELECT count(taskq_submit('m other', suspended => true));
 SAVEPOINT a;
@@ -113,7 +113,7 @@ BEGIN
 END
 $$;
 SELECT t.counted(), t.counted('m other');
--- gauges are those of taskq.queues
+-- gauges have the values of taskq.queues
 SELECT m.name, m.labels, m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.kind = 'gauge' AND m.name <> 'tasks.oldest_ready_age' ORDER BY 1, 2;
 SELECT count(*) AS different FROM taskq.metrics m JOIN taskq.queues q USING (queue)
  WHERE m.name = 'tasks.depth' AND m.value <> CASE m.labels ->> 'state' WHEN 'pending' THEN q.pending WHEN 'blocked' THEN q.blocked WHEN 'running' THEN q.running ELSE q.suspended END;

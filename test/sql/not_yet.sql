@@ -1,5 +1,5 @@
 --
--- not_yet: what the contract names and this version does not do
+-- not_yet: features that the contract names and this version does not have
 --
 SELECT taskq_create_queue('n');
 SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o)),
@@ -9,6 +9,6 @@ SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o)),
 -- a value that means "off" is accepted
 SELECT o, t.try(format('SELECT taskq_alter_queue(''n'', %L)', o))
   FROM unnest(ARRAY['{"executor": null}']) o;
--- nothing was half done
+-- no call has had a partial effect
 SELECT queue, options FROM taskq.queues;
 SELECT taskq_drop_queue('n', true);

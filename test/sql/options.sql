@@ -1,5 +1,5 @@
 --
--- options: those of queues for limits, references and deaths, and a task's own
+-- options: options of queues for limits, references and deaths, and options of tasks
 --
 SELECT taskq_create_queue('o');
 -- each option, valid values and invalid ones
@@ -184,7 +184,7 @@ SELECT state, reason, attempt FROM taskq_get(:id);
 SELECT taskq_submit('own', options => '{"deadline_in": "30 min"}', priority => 1) AS id \gset
 SELECT taskq_fail(task_id, token, 'e') FROM taskq_claim('own');
 SELECT state, reason, attempt FROM taskq_get(:id);
--- options of a queue that change later hold for a task without its own
+-- options of a queue that are changed later apply to a task without options of its own
 SELECT taskq_submit('own', options => '{"lease": "2 h"}', priority => 2) AS id \gset
 SELECT taskq_alter_queue('own', '{"retry_base": "7 h", "lease": "7 h"}');
 SELECT token, date_trunc('minute', lease_until - now() + interval '30 s') AS lease FROM taskq_claim('own') \gset

@@ -35,7 +35,7 @@ SELECT taskq_hold(t.the('t07'));
 SELECT t.next() AS t08;
 SELECT taskq_retry(t.the('t07'));
 SELECT t.next() AS t09;
--- a task that comes back
+-- a task that is released
 SELECT taskq_release(task_id, token) FROM taskq.tasks WHERE task_id = t.the('t08');
 SELECT t.next() AS next;
 -- from the other end
@@ -58,7 +58,7 @@ SELECT t.next() AS own;
 SELECT t.next() AS next;
 ROLLBACK;
 SELECT t.next() AS next;
--- all the others
+-- all other tasks
 SELECT string_agg(payload #>> '{}', ' ') AS rest FROM taskq_claim('o', max_tasks => 100);
 SELECT t.next() IS NULL AS nothing;
 SELECT taskq_submit('o', '"new"') > 0 AS submitted;

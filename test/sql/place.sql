@@ -1,4 +1,4 @@
--- A task that comes back without a failure of its own keeps its position.
+-- A task that is requeued without a failure of its own keeps its position.
 SELECT taskq_create_queue('p', '{"retention": "none", "retry_base": "1 h", "retry": "fixed", "max_attempts": 9}');
 CREATE FUNCTION t.claim(worker text, lease interval DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
     SELECT payload #>> '{}' FROM taskq_claim('p', worker, lease => lease) $$;
@@ -25,10 +25,10 @@ SELECT taskq_register('w', '{p}'), taskq_register('v', '{p}');
 SELECT t.claim('w') AS d, t.claim('v') AS e, t.claim('v') AS f;
 SELECT taskq_deregister('w'), taskq_register('v', '{p}');
 SELECT t.claim('v') AS d, t.claim('v') AS e, t.claim('v') AS f;
--- a worker that dies a second time costs its backoff
+-- if its worker dies a second time, the task waits for its backoff
 SELECT taskq_register('v', '{p}');
 SELECT payload, run_at > now() + interval '50 min' AS later FROM taskq.tasks WHERE queue = 'p' AND payload <@ '["d", "e", "f"]' ORDER BY payload;
--- its lease expires, and that is no new version
+-- its lease expires, which does not raise the version
 SELECT t.claim('l', '1 ms') AS d, t.claim('l', '1 ms') AS g;
 SELECT version AS version_g, task_id AS task_id_g FROM t.is('g') \gset
 CALL t.reap();
@@ -36,7 +36,7 @@ SELECT state, reason, attempt, version - :version_g AS raised, errors -> 0 ->> '
 SELECT t.claim('l', '1 ms') AS d, t.claim('l', '1 h') AS g;
 SELECT state, version - :version_g AS raised FROM t.is('g');
 CALL t.reap();
--- what its former owner knows of it is valid until another worker claims it
+-- what the former owner knows of the task is valid until another worker claims it
 SELECT t.claim('owner', '1 ms') AS d;
 SELECT version AS version_d, task_id AS task_id_d FROM t.is('d') \gset
 CALL t.reap();

@@ -1,8 +1,8 @@
 --
--- purge: tasks are removed, the finished ones or those that are named
+-- purge: remove finished tasks, or the tasks that the call names
 --
 SELECT taskq_create_queue('p', '{"max_attempts": 1}');
--- a task in each state; the payload tells which
+-- a task in each state, which the payload names
 CREATE PROCEDURE t.fill(queue text DEFAULT 'p') LANGUAGE plpgsql AS $$
 DECLARE
     c record;
@@ -43,7 +43,7 @@ $$;
 CALL t.fill();
 CALL t.fill('p other');
 SELECT t.has();
--- states: the finished ones unless named
+-- states: by default the finished ones
 SELECT a, t.after(a) FROM unnest(ARRAY['', ', NULL', ', ''{done}''', ', ''{dead}''', ', ''{done,dead,done}''', ', ''{cancelled,filtered}''', ', ''{pending}''', ', ''{suspended}''', ', ''{blocked}''', ', ''{pending,suspended,done}''', ', ''{redundant,recreated}''', ', ''{}''']) a;
 -- running: never
 SELECT t.try($$SELECT taskq_purge('p', '{running}')$$);

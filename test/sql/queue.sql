@@ -63,7 +63,7 @@ SELECT t.code($$SELECT taskq_alter_queue('q', '{"priority": 77, "retry": "never"
 SELECT t.code($$SELECT taskq_create_queue('half', '{"priority": 77, "retry": "never"}')$$);
 SELECT options = :'before' AS unchanged FROM taskq.queues WHERE queue = 'q';
 SELECT count(*) FROM taskq.queues WHERE queue = 'half';
--- only the named ones change, null resets
+-- only the named options change, null resets an option
 SELECT taskq_create_queue('change', '{"priority": 1, "lease": "1 h"}');
 SELECT taskq_alter_queue('change', '{"priority": 2}');
 SELECT options FROM taskq.queues WHERE queue = 'change';

@@ -24,7 +24,7 @@ SELECT replace(t.try($$SELECT taskq_submit('ref', reference => 'a')$$), format('
 SELECT taskq_fail(:id, :token, 'e', retry_in => '1 h');
 SELECT replace(t.try($$SELECT taskq_submit('ref', reference => 'a')$$), format('"task_id": %s,', :id), '"task_id": ID,');
 SELECT taskq_cancel(:id);
--- finished, it gives its reference back
+-- a finished task releases its reference
 SELECT taskq_submit('ref', reference => 'a', suspended => true) AS id2 \gset
 SELECT :id2 <> :id AS another;
 SELECT replace(t.try($$SELECT taskq_submit('ref', reference => 'a')$$), format('"task_id": %s,', :id2), '"task_id": ID,');
@@ -186,7 +186,7 @@ SELECT key, reference, state FROM taskq.tasks WHERE key = 'a' ORDER BY task_id;
 SELECT count(*) FROM taskq_submit_tasks('[{"queue": "handed on", "key": "l", "reference": "l"}, {"queue": "handed on", "key": "l", "reference": "l", "insertion": "supersede"}, {"queue": "handed on", "key": "l", "reference": "l", "insertion": "supersede"}]');
 SELECT count(*) FROM taskq_change('w', '[{"queue": "handed on", "key": "l", "reference": "l", "insertion": "replace"}]');
 SELECT key, reference, state FROM taskq.tasks WHERE key = 'l' ORDER BY task_id;
--- retention none with a window keeps the row that long
+-- with retention none and a window, the row is kept as long as the window
 SELECT taskq_create_queue('window none', '{"reference_window": "1 h", "retention": "none"}');
 SELECT taskq_submit('window none', reference => 'w') > 0 AS submitted, taskq_submit('window none') > 0 AS without;
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('window none', max_tasks => 2);

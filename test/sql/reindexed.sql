@@ -5,7 +5,7 @@
 SELECT taskq_create_queue('rx', '{"key_policy": "serial_hold_on_failure", "retry": "fixed", "retry_base": "0 s"}');
 SELECT taskq_define_workflow('{"name": "rx", "version": "1", "queue": "rw", "steps": [
   {"name": "a"}, {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b"]}]}');
--- what uses all of them
+-- calls that use all of them
 CREATE PROCEDURE t.use_all(n int) LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;

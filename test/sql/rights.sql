@@ -83,13 +83,13 @@ SELECT substr(r, 15) AS role, call, t.as_role(r, call)
   FROM unnest(ARRAY['submit', 'work', 'read', 'manage', 'other', 'none']) s, LATERAL (SELECT 'regress_taskq_' || s AS r) x, t.call
  WHERE t.as_role(r, call) !~ '^42501: permission denied for function'
  ORDER BY array_position(ARRAY['submit', 'work', 'read', 'manage', 'other', 'none'], s), n;
--- with every EXECUTE and no right on the queue, a task does not exist: the message is the one about
--- a task that never did
+-- with every EXECUTE and no right on the queue, a role gets the same message as for a task that
+-- does not exist
 SELECT call, t.as_role('regress_taskq_other', replace(call, '$r', '999999, 1')) = t.as_role('regress_taskq_other', call) AS same
   FROM t.call WHERE call LIKE '%$r%' ORDER BY n;
 SELECT call, t.as_role('regress_taskq_other', replace(call, '$p', '999999')) = t.as_role('regress_taskq_other', call) AS same
   FROM t.call WHERE call LIKE '%$p%' ORDER BY n;
--- in lists a task of a queue without any right is missing, with another right it is not permitted
+-- in lists, a task is unknown without any right on its queue, and not permitted with another right
 SELECT id AS run, token AS run_token FROM t.ids WHERE what = 'running' \gset
 SET ROLE regress_taskq_other;
 SELECT ok, error_code FROM taskq_complete_many(ARRAY[:run, 999999], ARRAY[:run_token, 1]);

@@ -1,7 +1,7 @@
 --
 -- submit: what a task can have, and what is shown of it
 --
--- no argument: queue default, all defaults of queues
+-- no argument: the queue "default", and the defaults of queues
 SELECT taskq_submit() AS id \gset
 SELECT queue, state, reason, message, priority, attempt, max_attempts, token,
        key, reference, tags, payload, data, headers, correlation_id
@@ -130,7 +130,7 @@ SELECT t.try($$SELECT taskq_submit_many(NULL, '{1}')$$);
 SELECT t.try($$SELECT taskq_submit_many('many', ARRAY['1', NULL]::jsonb[])$$);
 SELECT t.try($$SELECT taskq_submit_many('many', NULL)$$);
 SELECT t.try($$SELECT taskq_submit_many('many', ARRAY[ARRAY['1'], ARRAY['2']]::jsonb[])$$);
--- one invalid argument, and no task is submitted
+-- if one argument is invalid, no task is submitted
 SELECT count(*) AS before FROM taskq.tasks WHERE queue = 'many' \gset
 SELECT t.code($$SELECT taskq_submit_many('many', '{1,2,3}', priority => 99999)$$);
 SELECT count(*) = :before AS same FROM taskq.tasks WHERE queue = 'many';
@@ -151,7 +151,7 @@ SELECT payload FROM taskq_list('list', reference => 't');
 -- 100,000 in order
 SELECT count(*), count(DISTINCT l) FROM taskq_submit_tasks((SELECT jsonb_agg(jsonb_build_object('queue', 'list 3', 'payload', g)) FROM generate_series(1, 100000) g)) l;
 SELECT bool_and(payload::int = o) AS in_order FROM (SELECT payload, row_number() OVER (ORDER BY task_id) AS o FROM taskq.tasks WHERE queue = 'list 3') s;
--- one invalid entry, and no task is submitted; the message says what is wrong
+-- if one entry is invalid, no task is submitted; the message says what is wrong
 SELECT count(*) AS before FROM taskq.tasks \gset
 SELECT e, t.try(format('SELECT count(*) FROM taskq_submit_tasks(%L)', format('[{"queue": "list"}, %s, {"queue": "list"}]', e)))
   FROM unnest(ARRAY['1', 'null', '"x"', '[]', '{"colour": "red"}', '{"Queue": "list"}', '{"": 1}', '{"queue": 1}', '{"queue": ""}', '{"queue": "*"}', '{"priority": "1"}', '{"priority": 1.5}', '{"priority": 32768}', '{"priority": 1e30}', '{"max_attempts": 0}', '{"max_attempts": true}',

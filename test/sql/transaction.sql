@@ -25,7 +25,7 @@ SELECT state, attempt, worker, claimed_at, lease_until FROM taskq_get(:id);
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :lost_token)), 5);
 SELECT token, attempt FROM taskq_claim('tx') \gset
 SELECT :attempt AS attempt;
--- under another token: a worker may still have the one that was rolled back
+-- with another token: a worker may still have the token that was rolled back
 SELECT :token > :lost_token AS another_token;
 SELECT left(t.try(format('SELECT taskq_complete(%s, %s)', :id, :lost_token)), 5);
 -- complete, fail, release, suspend, filter: the claim stays
@@ -87,7 +87,7 @@ ROLLBACK TO work;
 SELECT taskq_fail(:task_id, :token, 'duplicate');
 COMMIT;
 SELECT state, attempt, error FROM taskq_get(:task_id);
--- the effect of a stale worker is rolled back with its refusal
+-- if the call of a stale worker is refused, its effect is rolled back
 SELECT task_id, token FROM taskq_claim('tx') \gset
 BEGIN;
 INSERT INTO t.business VALUES (2);

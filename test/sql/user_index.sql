@@ -9,7 +9,7 @@ CREATE INDEX user_worker_idx ON taskq.task (worker_id, state);
 CREATE INDEX user_claimed_idx ON taskq.task USING brin (claimed_at) WITH (pages_per_range = 1);
 CREATE INDEX user_running_idx ON taskq.task (task_id) WHERE state = 3;
 CREATE INDEX user_attempt_idx ON taskq.task ((attempt + 1));
--- where an index and the table differ
+-- differences between an index and the table
 CREATE FUNCTION t.differ() RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     condition text;

@@ -51,7 +51,7 @@ EXECUTE seen;
 SET ROLE regress_taskq_view_none; EXECUTE seen; RESET ROLE;
 SET ROLE regress_taskq_view_read; EXECUTE seen; RESET ROLE;
 DEALLOCATE seen;
--- a function without cost sees no more
+-- a function without cost sees no more rows
 CREATE TABLE t.leaked (view text, what text);
 GRANT INSERT ON t.leaked TO PUBLIC;
 CREATE FUNCTION t.leak(view text, what text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS 'BEGIN INSERT INTO t.leaked VALUES ($1, $2); RETURN true; END';
@@ -108,7 +108,7 @@ BEGIN;
 DECLARE c CURSOR FOR SELECT t.v(task_id) FROM taskq.tasks WHERE queue = 'v' ORDER BY task_id;
 FETCH 2 FROM c;
 SELECT taskq_purge('v', '{pending}') AS purged;
--- it continues from what it saw
+-- the cursor continues from what it saw
 FETCH ALL FROM c;
 ROLLBACK;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -122,7 +122,7 @@ SELECT count(*) FROM taskq.running;
 ROLLBACK TO s;
 SELECT count(*) FROM taskq.running;
 ROLLBACK;
--- queues: reading them waits for nothing; what the bucket has is shown, once it is filling
+-- queues: reading them waits for nothing; the tokens of the bucket are shown once it is filling
 SELECT queue, pending, ready, running, done, dead, counted_at > clock_timestamp() - interval '1 min' AS counted, active_workers, waiters, rates FROM taskq.queues WHERE queue LIKE 'v%' ORDER BY queue;
 SELECT count(*) FROM taskq_claim('v other', 'v label');
 SELECT (rates ->> 'tokens')::numeric < 1 AS filling FROM taskq.queues WHERE queue = 'v other';

@@ -69,7 +69,7 @@ SET taskq.auto_create_queues = off;
 CALL taskq_wait('nowhere', '0');
 SELECT taskq_claim('nowhere', wait => '1 s');
 RESET taskq.auto_create_queues;
--- where it may commit, it may wait
+-- code that may commit may wait
 DO $$
 DECLARE
     ready boolean;

@@ -53,7 +53,7 @@ SELECT taskq_submit('w last', max_attempts => 1) AS id \gset
 SELECT count(*) FROM taskq_claim('w last', 'again');
 SELECT taskq_register('again');
 SELECT state, reason, attempt, error FROM taskq_get(:id);
--- a label needs no registration, and is not one
+-- a label needs no registration, and its use is no registration
 SELECT taskq_submit('label') AS id \gset
 SELECT lease_until IS NOT NULL AS lease FROM taskq_claim('label', 'just a label');
 SELECT worker FROM taskq_get(:id);
@@ -151,7 +151,7 @@ SELECT taskq_pause('turn a');
 SELECT DISTINCT queue FROM taskq_claim(NULL, 'turns', 100);
 SELECT taskq_resume('turn a');
 SELECT DISTINCT queue, lease_until - now() > interval '59 min' AS lease FROM taskq_claim(NULL, 'turns', 100, '1 h');
--- its tags count, or the given ones; all queues if it names none
+-- its tags count, or the given ones; it claims from all queues if it names none
 SELECT count(taskq_submit(q, tags => '{red}')) FROM unnest('{all 1,all 2}'::text[]) q;
 SELECT taskq_register('everywhere', tags => '{red}');
 SELECT count(*) FROM taskq_claim(NULL, 'everywhere', 100, tags => '{blue}') WHERE queue LIKE 'all _';
@@ -166,7 +166,7 @@ SELECT count(*) FROM taskq_claim(NULL, 'few', 100);
 SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL)$$);
 SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL, 'just a label')$$);
 SELECT t.try($$SELECT count(*) FROM taskq_claim(NULL, 'never seen')$$);
--- expire: workers that were silent for that time
+-- expire: workers that have sent no heartbeat for that time
 SELECT taskq_register('silent');
 SELECT taskq_submit('exp') AS id \gset
 SELECT count(*) FROM taskq_claim('exp', 'silent');

@@ -2,7 +2,7 @@
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wf;
--- a worker that claims the tasks that there are, prints what it was given, and ends them
+-- a worker that claims the available tasks, prints what it gets, and ends them
 CREATE FUNCTION wf.work(result jsonb DEFAULT NULL, step_wanted text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     c taskq.claimed;
@@ -117,7 +117,7 @@ SELECT * FROM wf.state(:w);
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"batches": [{"cursor": "a"}, {"cursor": "b"}]}');
 SELECT wf.work('1') FROM generate_series(1, 4);
--- a member gets what its batch has said, but not the parts of the others
+-- a member gets the result of its batch, but not the parts of the other members
 SELECT taskq_start_workflow('batch') AS w \gset
 SELECT wf.work('{"batches": [{"cursor": "a"}, {"cursor": "b"}], "of": "file"}');
 SELECT task_id AS t, token AS k, dependency_results AS told, payload FROM taskq_claim('wf') \gset m_
@@ -164,7 +164,7 @@ SELECT taskq_start_workflow('stops') AS w \gset
 SELECT taskq_fail(task_id, token, 'no') FROM taskq_claim('wf');
 SELECT * FROM wf.states(:w);
 SELECT * FROM wf.state(:w);
--- what was cancelled comes back with the step that failed
+-- cancelled steps are restored with the step that failed
 SELECT taskq_retry(task_id) FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a';
 SELECT * FROM wf.states(:w);
 SELECT wf.work() FROM generate_series(1, 5);

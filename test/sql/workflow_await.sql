@@ -31,7 +31,7 @@ CALL taskq_await_workflow(:cancelled, '10 s');
 SELECT taskq_start_workflow('wa one') AS resolved \gset
 SELECT taskq_resolve(task_id, '"by hand"') FROM taskq.workflow_steps WHERE workflow_id = :resolved;
 CALL taskq_await_workflow(:resolved, '10 s');
--- the time is up: the current state, and no result
+-- the timeout expires: the current state, and no result
 SELECT taskq_start_workflow('wa two', run_at => now() + interval '1 h') AS later \gset
 CALL taskq_await_workflow(:later, '0');
 CALL taskq_await_workflow(:later, '20 ms');

@@ -46,7 +46,7 @@ SELECT wc.work('"inner result"');
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
 SELECT * FROM wc.all(:w);
--- a failure inside is one outside; a repair there resumes the outer instance
+-- a failure inside is a failure outside; a repair inside resumes the outer instance
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT wc.fail();
@@ -57,7 +57,7 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work(), wc.work();
 SELECT wc.work();
 SELECT * FROM wc.all(:w);
--- or the step is retried: another instance
+-- or the outer step is retried: it starts another instance
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT wc.fail();
@@ -71,7 +71,7 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work();
 SELECT wc.work(), wc.work();
 SELECT * FROM wc.all(:w);
--- resolved inside to its end, and outside by hand: nothing inside continues then
+-- all inner steps are resolved; or the outer step is, and then nothing inside continues
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_resolve(wc.task(wc.child(:w), 'one')), taskq_resolve(wc.task(wc.child(:w), 'two'), '"by hand"');
@@ -83,12 +83,12 @@ SELECT taskq_resolve(wc.task(:w, 'sub'), '"enough"');
 SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work();
 SELECT * FROM wc.all(:w);
--- resumed while it waits: nothing new
+-- the step is resumed while it waits: it starts nothing new
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
--- cancellations: of the whole, of the inner one, of the step
+-- cancellations: of the outer instance, of the inner one, of the step
 SELECT taskq_cancel_workflow(:w, 'enough');
 SELECT * FROM wc.all(:w);
 SELECT t.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
@@ -108,7 +108,7 @@ SELECT taskq_cancel_workflow(:w);
 SELECT * FROM wc.all(:w);
 SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
--- an instance whose outer one is cancelled is not brought back
+-- an instance whose outer instance is cancelled is not restored
 SELECT taskq_define_workflow('{"name": "pair", "version": "1", "queue": "wc", "steps": [
   {"name": "a", "priority": 9}, {"name": "sub", "type": "workflow", "workflow": {"name": "inner"}}]}');
 SELECT taskq_start_workflow('pair') AS w \gset
@@ -120,7 +120,7 @@ SELECT t.said(format('SELECT taskq_retry(%s)', wc.task(wc.child(:w), 'one')));
 SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
 
--- what prevents its start: the step is dead because of it
+-- an instance that cannot start: its step is dead for the same reason
 SELECT taskq_define_workflow('{"name": "keyed", "version": "1", "queue": "wc", "identity": "key", "steps": [{"name": "one"}]}');
 SELECT taskq_define_workflow(format('{"name": "wrong", "version": %s, "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": %s}]}', to_json(v::text), w)::jsonb)
   FROM unnest(ARRAY['{"name": "nowhere"}', '{"name": "inner", "input": {"n": "x"}}', '{"name": "inner", "input": {"$": "$.input.a.b[9999999999]"}}', '{"name": "inner", "version": "9"}',
@@ -154,7 +154,7 @@ SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work();
 SELECT wc.seen(:w);
 
--- the right to submit is that of the role that started the outer instance, whichever role works
+-- the right to submit of the role that started the outer instance counts, whichever role works
 CREATE ROLE wc_starter;
 CREATE ROLE wc_worker;
 SELECT taskq_create_queue('wc2'), taskq_grant('wc', 'wc_starter', '{submit,read}'), taskq_grant('wc', 'wc_worker', '{work,read}');
@@ -177,7 +177,7 @@ RESET ROLE;
 SELECT wc.seen(:w);
 SELECT submitted_by FROM taskq.tasks WHERE queue = 'wc2';
 
--- an identity that is kept for some time stays taken until that is over
+-- an identity that is kept for some time stays taken until that time is over
 SELECT taskq_define_workflow('{"name": "kept", "version": "1", "queue": "wc", "identity": "key", "identity_window": "1 hour", "steps": [{"name": "one"}]}'),
        taskq_define_workflow('{"name": "keeps", "version": "1", "queue": "wc", "steps": [{"name": "sub", "type": "workflow", "workflow": {"name": "kept", "key": "k"}}]}');
 SELECT taskq_start_workflow('keeps') AS w \gset
@@ -199,7 +199,7 @@ SELECT taskq_complete(:t, :k);
 SELECT * FROM wc.all(:w);
 SELECT wc.work();
 
--- nor does it continue inside a poison step; retried, it starts again
+-- nor does it continue inside a poison step; if the step is retried, it starts an instance again
 SELECT taskq_start_workflow('outer') AS w \gset
 SELECT wc.work('{"n": 1}');
 SELECT taskq_poison(wc.task(:w, 'sub'));
@@ -208,8 +208,8 @@ SELECT taskq_retry(wc.task(:w, 'sub'));
 SELECT * FROM wc.all(:w);
 SELECT wc.work(), wc.work(), wc.work();
 
--- an instance that was replaced by another does not continue: after a failure of its own, too,
--- after the outer instance or its step was cancelled; nor by a list
+-- an instance that was replaced by another one does not continue: not after its own failure, not
+-- after the outer instance or its step was cancelled, and not by a list
 CREATE FUNCTION wc.replaced() RETURNS TABLE (o bigint, i bigint) LANGUAGE plpgsql AS $$
 BEGIN
     o := taskq_start_workflow('outer');

@@ -31,11 +31,11 @@ SELECT taskq_define_workflow('{"name": "undo trip", "version": "1", "queue": "un
   {"name": "pay", "depends_on": ["hotel", "note"], "compensate": {"handler": "pay back"}},
   {"name": "send", "depends_on": ["pay"]}]}');
 
--- nothing fails, nothing is compensated
+-- if nothing fails, nothing is compensated
 SELECT taskq_start_workflow('undo trip', '{"n": 1}') AS w \gset
 SELECT undo.work() FROM generate_series(1, 5);
 SELECT undo.seen(:w);
--- the newest end first, one after the other
+-- in reverse order of their ends, one after the other
 SELECT taskq_start_workflow('undo trip', '{"n": 2}', correlation_id => 'c', headers => '{"h": 1}', priority => 7) AS w \gset
 SELECT undo.work('{"seat": 3}');
 SELECT undo.work('{"room": 4}');
@@ -56,12 +56,12 @@ SELECT undo.work('3'), undo.work(), undo.work(NULL, 'undo2');
 SELECT undo.seen(:w);
 SELECT step, state, result FROM taskq.workflow_steps WHERE workflow_id = :w ORDER BY finished_at, step;
 SELECT state, result FROM taskq_workflow(:w), jsonb_to_record(taskq_workflow) AS (state text, result jsonb);
--- nothing was done
+-- no step was done
 SELECT taskq_start_workflow('undo trip') AS w \gset
 SELECT undo.fail();
 SELECT undo.seen(:w);
 
--- running steps, and steps that will be retried, may end first; what has not begun is cancelled
+-- running steps and steps to be retried may end first; steps that have not begun are cancelled
 SELECT taskq_define_workflow('{"name": "undo wide", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
   {"name": "a", "compensate": {"handler": "undo"}}, {"name": "b", "compensate": {"handler": "undo"}}, {"name": "c", "compensate": {"handler": "undo"}, "retry": "fixed", "retry_base": "0.001 s"},
   {"name": "d", "compensate": {"handler": "undo"}},
@@ -139,7 +139,7 @@ SELECT taskq_resolve(undo.task(:w, 'hotel'), '{"room": "by hand"}');
 SELECT undo.work(), undo.work(), undo.fail();
 SELECT undo.work(), undo.work(NULL, 'undo2'), undo.work();
 SELECT undo.seen(:w);
--- a cancelled step is a failure like another one
+-- a cancelled step is a failure like any other
 SELECT taskq_start_workflow('undo trip') AS w \gset
 SELECT undo.work();
 SELECT taskq_cancel(undo.task(:w, 'hotel'));
@@ -181,7 +181,7 @@ SELECT taskq_start_workflow('undo chosen') AS w \gset
 SELECT undo.work(), undo.fail();
 SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(), undo.work();
--- a decision that ends after a failure chooses nothing that begins
+-- if a decision ends after a failure, no step that it chooses begins
 SELECT taskq_start_workflow('undo chosen') AS w \gset
 SELECT undo.work();
 TRUNCATE undo.held;
@@ -190,7 +190,7 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM undo.held WHERE step = '
 SELECT taskq_complete(task_id, token, '{"create": ["w1"]}') FROM undo.held WHERE step = 'w';
 SELECT undo.seen(:w);
 SELECT undo.work(), undo.work(), undo.work();
--- a worker can compensate a step that no worker does
+-- a worker can compensate a step without a worker
 SELECT taskq_define_workflow('{"name": "undo inner", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [
   {"name": "i1", "compensate": {"handler": "undo i1"}}, {"name": "i2", "depends_on": ["i1"]}]}');
 SELECT taskq_define_workflow('{"name": "undo outer", "version": "1", "queue": "undo", "on_failure": "compensate", "steps": [

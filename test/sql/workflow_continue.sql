@@ -65,14 +65,14 @@ SELECT regexp_replace(regexp_replace(text, 'since [^(,]*', 'since TIME ', 'g'), 
 -- failure
 SELECT wc.said(format('SELECT taskq_retry(%s)', wc.task(:w, 'a'))), wc.seen(:w);
 SELECT taskq_resolve(wc.task(:w, 'a')), wc.seen(:w);
--- retried before they have begun: they wait again
+-- retried before other steps have begun: these wait again
 SELECT taskq_start_workflow('wc continues') AS w \gset
 SELECT wc.work('a'), wc.said(format('SELECT taskq_retry(%s)', wc.task(:w, 'a'))), wc.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wc.work('a'), taskq_resolve(wc.task(:w, 'a'), '1'), wc.seen(:w);
 SELECT wc.work(), wc.work(), wc.seen(:w);
 SELECT * FROM taskq_check();
--- cancelled it is like any step
+-- if it is cancelled, it is like any other step
 SELECT taskq_start_workflow('wc continues') AS w \gset
 SELECT taskq_cancel(wc.task(:w, 'a')), wc.seen(:w);
 SELECT taskq_retry(wc.task(:w, 'a')), wc.work(), wc.work(), wc.work(), wc.seen(:w);
@@ -82,7 +82,7 @@ SELECT taskq_fail(task_id, token, repeat('long ', 1000), false) FROM taskq_claim
 SELECT step, length(dependency_results -> 'a' ->> 'error') > 1000 AS long, taskq_complete(task_id, token) FROM taskq_claim('wc', max_tasks => 9) ORDER BY 1;
 SELECT wc.work(), wc.seen(:w);
 
--- the last step; several, with a join that other steps hold up
+-- the last step; several steps, with a join that other steps hold up
 SELECT wc.define('{"name": "wc several", "steps": [{"name": "a", "continue_on_failure": true}, {"name": "b", "continue_on_failure": true}, {"name": "c"},
   {"name": "j", "depends_on": ["a", "b", "c"]}, {"name": "z", "depends_on": ["j"], "continue_on_failure": true}]}');
 SELECT taskq_start_workflow('wc several') AS w \gset
@@ -92,7 +92,7 @@ SELECT taskq_retry(wc.task(:w, 'c')), wc.work(), wc.work('z'), wc.seen(:w);
 SELECT taskq_resolve(wc.task(:w, n)), wc.seen(:w) FROM unnest('{a,z,b}'::text[]) n;
 SELECT * FROM taskq_check();
 
--- it holds up nothing, whatever on_failure says; a step that does not continue does
+-- it holds up nothing, whatever on_failure says; a step without continue_on_failure does
 SELECT wc.define('{"name": "wc stops", "on_failure": "stop", "steps": [{"name": "a", "continue_on_failure": true}, {"name": "b", "depends_on": ["a"]}, {"name": "c"}, {"name": "d", "depends_on": ["c"]},
   {"name": "x", "type": "decision"}, {"name": "y", "depends_on": ["x"]}]}');
 SELECT taskq_start_workflow('wc stops') AS w \gset
@@ -111,7 +111,7 @@ SELECT wc.work(), (SELECT concat_ws(' ', state, reason) FROM taskq.workflows WHE
 SELECT step, taskq_complete(task_id, token) FROM taskq_claim('wc');
 SELECT (SELECT concat_ws(' ', state, reason) FROM taskq.workflows WHERE workflow_id = :w);
 
--- steps that no worker does, and those that end when they begin
+-- steps without a worker, and steps that end when they begin
 SELECT wc.define('{"name": "wc inner", "steps": [{"name": "i"}]}');
 SELECT wc.define('{"name": "wc waits", "steps": [{"name": "w", "type": "workflow", "workflow": {"name": "wc inner"}, "continue_on_failure": true}, {"name": "p", "type": "approval", "signal": {"name": "ok"}, "continue_on_failure": true},
   {"name": "t", "type": "timer", "timer": {"after": {"$": "$.input.none"}}, "continue_on_failure": true}, {"name": "k", "depends_on": ["t"], "when": "$.input.n + 1", "continue_on_failure": true},

@@ -77,12 +77,12 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
 -- together with other problems
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "depends_on": ["b"]}, {"name": "b", "depends_on": ["a"]},
   {"name": "choose", "type": "decision"}, {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]}, {"name": "both", "depends_on": ["left", "right"]}]}');
--- one of ten thousand steps, five thousand of two, ten thousand of one
+-- one cycle of ten thousand steps, five thousand of two, ten thousand of one
 SELECT n, v.count, v.path, v.length FROM unnest(ARRAY[10000, 2, 1]) n, LATERAL (SELECT count(*), min(path) AS path, max(length(problem)) AS length FROM taskq_validate_workflow((
     SELECT jsonb_build_object('name', 'x', 'version', '1', 'steps', jsonb_agg(jsonb_build_object('name', 's' || i,
         'depends_on', jsonb_build_array('s' || i - i % n + (i + 1) % n)) ORDER BY i)) FROM generate_series(0, 9999) i))) v;
 
--- decisions: what is below two branches waits to be created
+-- decisions: a step below two branches must be deferred
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [
   {"name": "choose", "type": "decision"},
   {"name": "left", "depends_on": ["choose"]}, {"name": "right", "depends_on": ["choose"]},
@@ -141,7 +141,7 @@ SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": []
   "type": ["object", "odd"], "required": "a", "properties": {"a": 1, "b": {"type": "text", "pattern": "(", "minimum": "1",
   "items": [], "enum": 1, "format": "date"}}}}');
 
--- what is not there yet
+-- members that are not supported
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", %s, "steps": []}')$$, m))
   FROM unnest(ARRAY['"max_duration": "1 h"', '"stale_after": "1 h"']) m;
 SELECT pg_temp.said(format($$SELECT taskq_define_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", %s}]}')$$, m))
@@ -159,7 +159,7 @@ SELECT m, f, string_agg(path || ' ' || problem, E'\n') AS problems
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "steps": [{"name": "a", "compensate": {"handler": "h"}}]}');
 SELECT * FROM taskq_validate_workflow('{"name": "x", "version": "1", "on_failure": "compensate", "steps": [{"name": "compensate:a"}, {"name": "a"}]}');
 SELECT count(*) FROM taskq_validate_workflow('{"name": "x", "version": "1", "on_failure": "stop", "steps": [{"name": "compensate:a"}]}');
--- steps that no worker does
+-- steps without a worker
 SELECT m, string_agg(path || ' ' || problem, E'\n') AS problems
   FROM unnest(ARRAY['"type": "signal"', '"type": "timer"', '"type": "approval"', '"type": "workflow"', '"signal": {}', '"timer": {}', '"workflow": {}',
     '"type": "signal", "timer": {"after": "1 s"}', '"type": "signal", "signal": {}', '"type": "signal", "signal": []', '"type": "signal", "signal": {"name": ""}',

@@ -58,14 +58,14 @@ SELECT wd.said(format('SELECT taskq_complete(%s, %s)', :t, :k));
 SELECT wd.work('stays'), wd.work('stays'), wd.work('stays'), wd.seen(:w), wd.seen(:running);
 SELECT state, steps_total, steps_done, steps_dead FROM taskq.workflows WHERE workflow_id > :before ORDER BY workflow_id;
 SELECT * FROM taskq_check();
--- steps without a queue: visible with their instance, and not to be managed
+-- steps without a queue: visible with their instance, but no call can manage them
 SELECT c, wd.said(format(c, wd.task(:w, 'c'))) FROM unnest(ARRAY['SELECT taskq_retry(%s)', 'SELECT taskq_resolve(%s)', 'SELECT task_id FROM taskq_get(%s)', 'SELECT error_code FROM taskq_manage_many(''retry'', ARRAY[%s]::bigint[])',
   'SELECT taskq_ancestor_results(%s)', 'SELECT taskq_checkpoints(%s)', 'SELECT taskq_explain(%s)', 'SELECT count(*) > 0 FROM taskq_timeline(%s)']) c;
 SELECT step, result FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'a';
 SELECT taskq_ancestor_results(wd.task(:w, 'b'));
 SELECT position('cancelled' IN taskq_workflow_graph(:w)) > 0 AS drawn, taskq_workflow(:w) ->> 'state' AS state;
 SELECT count(*), count(queue) FROM taskq.tasks WHERE workflow_id = :w;
--- a queue of that name is another one
+-- a new queue of that name is another queue
 SELECT taskq_create_queue('goes');
 SELECT wd.said(format('SELECT taskq_retry(%s)', wd.task(:w, 'c')));
 SELECT taskq_start_workflow('halts') AS s2 \gset
@@ -120,7 +120,7 @@ SELECT wd.seen(:w);
 DROP TRIGGER refuse ON taskq.queue;
 CALL wd.until(wd.task(:w, 'b'), 'dead');
 SELECT wd.seen(:w), wd.work('again'), wd.seen(:w), taskq_drop_queue('again', true), taskq_cancel(:other);
--- the steps that it had cannot be repaired
+-- the steps of the dropped queue cannot be repaired
 SELECT taskq_define_workflow('{"name": "loses", "version": "1", "queue": "stays", "steps": [{"name": "a"}, {"name": "b", "queue": "gone", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('loses') AS w \gset
 SELECT taskq_drop_queue('gone', true), wd.work('stays');

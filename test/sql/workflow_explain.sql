@@ -68,7 +68,7 @@ SELECT we.says(:w, s) FROM unnest('{b,e,f}'::text[]) s;
 SELECT x -> 'verdict', jsonb_path_query_array(x, '$.blocked_by[*].why') FROM taskq_workflow(:w) x;
 SELECT we.plain(jsonb_path_query(taskq_workflow(:w), '$.next')::text, :w);
 SELECT taskq_cancel_workflow(:w);
--- under stop
+-- under on_failure stop
 SELECT taskq_define_workflow('{"name": "we stop", "version": "1", "queue": "we", "on_failure": "stop", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('we stop') AS w \gset
 SELECT we.fail();
@@ -84,7 +84,7 @@ SELECT we.work(result => '{"create": []}');
 SELECT we.says(:w, 'k');
 SELECT we.work();
 SELECT we.summary(:w);
--- steps that no worker does
+-- steps without a worker
 SELECT taskq_define_workflow('{"name": "we inner", "version": "1", "queue": "we other", "steps": [{"name": "x"}]}');
 CREATE ROLE regress_taskq_we_boss;
 SELECT taskq_define_workflow('{"name": "we waits", "version": "1", "queue": "we", "steps": [{"name": "signal", "type": "signal", "signal": {"name": "it''s", "timeout": "1 h"}}, {"name": "open", "type": "signal", "signal": {"name": "open"}},
@@ -93,13 +93,13 @@ SELECT taskq_define_workflow('{"name": "we waits", "version": "1", "queue": "we"
 SELECT taskq_start_workflow('we waits', '{"at": "2999-01-01 00:00:00+00"}') AS w \gset
 SELECT we.says(:w, s) FROM unnest('{signal,open,approval,timer,at,inner,all}'::text[]) s;
 SELECT we.summary(:w);
--- the times are those at which it ends
+-- the times in the sentences are those of the timers
 SELECT count(*) FROM taskq.workflow_steps s JOIN taskq.timer USING (task_id), taskq_explain(s.task_id) x WHERE workflow_id = :w AND position(timer.at::text IN x) > 0;
--- the advice helps
+-- following the advice helps
 SELECT taskq_resolve(task_id), we.says(:w, 'timer') FROM taskq.tasks WHERE workflow_id = :w AND step = 'timer';
 SELECT taskq_signal(:w, 'it''s'), we.says(:w, 'all');
 SELECT taskq_cancel_workflow(:w);
--- for its key; a time in the future; a condition
+-- waiting for its key; for a time in the future; for a condition
 SELECT taskq_create_queue('we keys', '{"key_policy": "serial"}');
 SELECT taskq_define_workflow('{"name": "we keys", "version": "1", "queue": "we keys", "steps": [{"name": "a", "key": "k"}, {"name": "b", "key": "k"}, {"name": "c", "depends_on": ["b"]}, {"name": "d", "when": "$.input.no == 1"}]}');
 SELECT taskq_start_workflow('we keys') AS w \gset
@@ -144,7 +144,7 @@ SELECT x -> 'state', x -> 'verdict', x -> 'blocked_by', x -> 'next' FROM taskq_w
 SELECT taskq_start_workflow('we undo') AS w \gset
 SELECT we.fail();
 SELECT x -> 'state', x -> 'verdict', x -> 'next' FROM taskq_workflow(:w) x;
--- edge cases, and a number that is unknown
+-- edge cases, and an unknown number
 SELECT jsonb_agg(e ORDER BY e ->> 'from', e ->> 'to') FROM jsonb_array_elements(taskq_workflow(:w) -> 'edges') e;
 SELECT taskq_define_workflow('{"name": "we nothing", "version": "1", "steps": []}');
 SELECT taskq_workflow(taskq_start_workflow('we nothing')) - '{workflow_id,namespace}'::text[];

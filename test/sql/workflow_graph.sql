@@ -72,7 +72,7 @@ SELECT count(wg.work('wg other')) FROM generate_series(1, 18);
 SELECT taskq_fail(task_id, token, 'no', false) FROM taskq_claim('wg other');
 SELECT wg.nodes(:b);
 SELECT taskq_workflow_graph(:b, 'mermaid') ~ 'n1\["part<br/>21 members, 2 pending, 18 done, 1 dead"\]:::several\n' AS folded;
--- no members: then the join runs, and there will be no members
+-- no members: the join runs, and no members will exist
 SELECT taskq_cancel_workflow(:b);
 SELECT taskq_start_workflow('wg batch') AS b \gset
 SELECT wg.work('wg other', '{"batches": []}');

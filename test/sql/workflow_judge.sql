@@ -32,15 +32,15 @@ SELECT taskq_define_workflow('{"name": "judge chain", "version": "1", "queue": "
 SELECT taskq_define_workflow('{"name": "judge diamond", "version": "1", "queue": "wj", "steps": [
   {"name": "a"}, {"name": "b"}, {"name": "c", "depends_on": ["a", "b"]}, {"name": "d", "depends_on": ["c"]}]}');
 
--- resolved while its parent has not ended: its child begins, once; the instance ends with the last
--- of them, whichever that is
+-- a step is resolved before its parent has ended: its child begins, once; the instance ends with
+-- the last of them, whichever it is
 SELECT taskq_start_workflow('judge chain') AS w \gset
 SELECT taskq_resolve(wj.task(:w, 'b'), '"early"'), wj.seen(:w);
 SELECT task_id AS t, token AS k, step FROM taskq_claim('wj') \gset a_
 SELECT wj.work(), wj.seen(:w);
 SELECT taskq_complete(:a_t, :a_k), wj.seen(:w);
 SELECT wj.work(), count(*) AS edges FROM taskq.edge WHERE workflow_id = :w;
--- the last one of all
+-- the last step of all
 SELECT taskq_start_workflow('judge chain') AS w \gset
 SELECT taskq_resolve(wj.task(:w, 'c')), wj.seen(:w);
 SELECT wj.work(), wj.work(), wj.seen(:w);
@@ -60,7 +60,7 @@ SELECT wj.work(), wj.seen(:w);
 SELECT taskq_retry(wj.task(:w, 'a')), wj.seen(:w);
 SELECT wj.work(), wj.seen(:w);
 
--- in error, and a step other than the failed one continues
+-- the instance is in error, and a step other than the failed one continues
 SELECT taskq_start_workflow('judge chain') AS w \gset
 SELECT wj.work(true), wj.seen(:w);
 SELECT taskq_resolve(wj.task(:w, 'b')), wj.seen(:w);

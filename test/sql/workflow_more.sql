@@ -21,7 +21,7 @@ CREATE FUNCTION wm.seen(wf bigint) RETURNS text LANGUAGE sql AS
 $$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = wf) || string_agg(s.step || ' ' || coalesce(s.state, '-'), ', ' ORDER BY s.step COLLATE "C")
      FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
 
--- a step is kept: in a queue that keeps nothing, whatever else is done there
+-- a step is kept, also in a queue that keeps nothing, whatever else happens there
 SELECT taskq_create_queue('wm', '{"retention": "none"}'), taskq_create_queue('elsewhere');
 SELECT taskq_define_workflow('{"name": "line", "version": "1", "queue": "wm", "steps": [
   {"name": "a", "key": "k"}, {"name": "b", "key": "k", "depends_on": ["a"], "payload": {"n": 1}}, {"name": "c", "depends_on": ["b"]}]}');
@@ -81,7 +81,7 @@ SELECT taskq_define_workflow('{"name": "two", "version": "1", "queue": "wm", "st
   {"name": "y", "depends_on": ["d2"]}, {"name": "p", "type": "deferred", "depends_on": ["y"]}, {"name": "k", "depends_on": ["d1", "p"]}]}');
 SELECT taskq_start_workflow('two') AS w \gset
 SELECT wm.work('{"create": ["k"]}'), wm.seen(:w), wm.work('{"create": ["y"]}'), wm.seen(:w), wm.work(), wm.work(), wm.work(), wm.seen(:w);
--- a decision that was skipped has chosen nothing, and stays so
+-- a decision that was skipped has chosen nothing, and stays skipped
 SELECT taskq_define_workflow('{"name": "skipped", "version": "1", "queue": "wm", "steps": [{"name": "d", "type": "decision", "when": "$.input.n == 1"}, {"name": "x", "depends_on": ["d"]},
   {"name": "j", "type": "deferred", "depends_on": ["x"]}]}');
 SELECT taskq_start_workflow('skipped') AS w \gset
@@ -113,7 +113,7 @@ SELECT wm.seen(:w);
 SELECT taskq_resolve(task_id, '{"create": ["x"]}') FROM taskq.workflow_steps WHERE workflow_id = :w AND step = 'd';
 SELECT wm.seen(:w), wm.work(), wm.seen(:w);
 
--- many steps of one decision: the call that ends more than some of them gets each once; each counts
+-- a decision that chooses many steps: its call gets one warning; a step that is named twice counts
 -- once
 SELECT taskq_define_workflow(jsonb_build_object('name', 'many', 'version', '1', 'queue', 'many', 'on_failure', 'stop', 'steps', '[{"name": "d", "type": "decision"}, {"name": "f"}]'::jsonb ||
     (SELECT jsonb_agg(jsonb_build_object('name', 'x' || i, 'depends_on', '["d"]'::jsonb) ORDER BY i) FROM generate_series(1, 60) i)));
@@ -146,8 +146,8 @@ SELECT wm.choose(wm.first(5, 2000));
 SELECT wm.choose(wm.first(6, 1));
 SELECT wm.choose(wm.first(5, 2001));
 RESET taskq.max_decision_steps;
--- a choice by the engine, which ends when it begins; by hand; while a failure keeps it from
--- creating anything, and then not again
+-- the warning about a choice by the engine, when it begins; about a choice by hand; about a choice
+-- that a failure keeps from creating steps, and not again when they are created
 SELECT taskq_define_workflow(jsonb_build_object('name', 'many by itself', 'version', '1', 'queue', 'many', 'steps',
     '[{"name": "d", "type": "decision", "branches": [{"steps": ["x1", "x2", "x3"]}, {"steps": ["x2", "x3", "x4", "x5"]}]}]'::jsonb ||
     (SELECT jsonb_agg(jsonb_build_object('name', 'x' || i, 'depends_on', '["d"]'::jsonb) ORDER BY i) FROM generate_series(1, 6) i)));
@@ -166,7 +166,7 @@ SELECT wm.made(:w), taskq_cancel_workflow(:w);
 RESET taskq.warn_decision_steps;
 \set VERBOSITY default
 
--- input that must fit
+-- input that must match its schema
 SELECT taskq_define_workflow('{"name": "strict", "version": "1", "queue": "wm", "input_schema": {"type": "object", "required": ["n", "s"],
   "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 9}, "s": {"type": ["string", "null"], "pattern": "^a"}, "e": {"enum": [1, {"x": 2}]},
                  "l": {"type": "array", "items": {"type": "number"}}, "b": {"type": "boolean"}}}, "steps": []}');
@@ -211,8 +211,8 @@ SELECT taskq_define_workflow('{"name": "variable", "version": "1", "queue": "wm"
 SELECT taskq_start_workflow('variable') AS w \gset
 SELECT wm.work();
 SELECT s.step, s.state, s.reason, t.error FROM taskq.workflow_steps s JOIN taskq.tasks t USING (task_id) WHERE s.workflow_id = :w ORDER BY 1;
--- settings of a waiting step are changed like those of any task: also instead of the input, of its
--- own payload, and when it will be due
+-- settings of a waiting step change like those of any task: also a payload in place of the input
+-- or of its own payload, and the time when it will be due
 SELECT taskq_define_workflow('{"name": "changed", "version": "1", "queue": "wm", "steps": [{"name": "a"}, {"name": "b", "payload": {"p": 1}}, {"name": "c", "depends_on": ["a"], "payload": {"p": {"$": "$.input.i"}}},
   {"name": "d", "depends_on": ["a"]}, {"name": "e", "depends_on": ["a"]}, {"name": "f", "depends_on": ["a"], "payload": {"p": 2}}]}');
 SELECT taskq_start_workflow('changed', '{"i": 1}') AS w \gset
@@ -222,7 +222,7 @@ SELECT step, payload FROM taskq.tasks WHERE workflow_id = :w ORDER BY 1;
 SELECT step, payload, input, taskq_complete(task_id, token) FROM taskq_claim('wm', max_tasks => 2);
 SELECT step, payload, input, taskq_release(task_id, token, '1 h') FROM taskq_claim('wm', max_tasks => 10) ORDER BY 1;
 SELECT step, state, priority, run_at > now() + interval '30 min' AS later FROM taskq.tasks WHERE workflow_id = :w AND step = 'e';
--- a step that was released with a delay is waited for
+-- the instance waits for a step that was released with a delay
 SELECT state FROM taskq.workflows WHERE workflow_id = :w;
 SELECT taskq_cancel_workflow(:w);
 -- the time to live counts from when the instance may begin

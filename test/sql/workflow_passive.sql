@@ -1,4 +1,4 @@
--- Workflows: steps that no worker does. Signals, approvals, timers.
+-- Workflows: steps without a worker. Signals, approvals, timers.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wp;
@@ -20,7 +20,7 @@ $$ SELECT (SELECT w.state || ': ' FROM taskq.workflows w WHERE w.workflow_id = w
      FROM taskq.workflow_steps s WHERE s.workflow_id = wf $$;
 CREATE FUNCTION wp.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT task_id FROM taskq.workflow_steps WHERE workflow_id = wf AND step = name $$;
--- until a step is in that state, for a minute at most
+-- wait until a step is in that state, for a minute at most
 CREATE PROCEDURE wp.until(wf bigint, name text, wanted text) LANGUAGE plpgsql AS $$
 DECLARE
     got text;
@@ -66,7 +66,7 @@ SELECT taskq_signal(:w, 'payment', '{"cents": 100}'), taskq_signal(:w, 'payment'
 SELECT wp.seen(:w);
 SELECT wp.work();
 SELECT wp.seen(:w);
--- it may come before the step is reached, and is rolled back with its transaction
+-- a signal may come before the step is reached, and is rolled back with its transaction
 SELECT taskq_start_workflow('order') AS w \gset
 BEGIN;
 SELECT taskq_signal(:w, 'payment', '{"cents": 1}');
@@ -152,7 +152,7 @@ RESET datestyle;
 SELECT w.input ->> 'at' AS given, s.state, to_char(r.at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS at
   FROM taskq.workflows w JOIN taskq.workflow_steps s USING (workflow_id) LEFT JOIN taskq.timer r USING (task_id) WHERE w.name = 'zone' ORDER BY w.workflow_id;
 SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows WHERE name = 'zone' AND finished_at IS NULL;
--- a timer that was retried, suspended or resolved does not fire for the time before
+-- a timer that was retried, suspended or resolved does not fire at its former time
 SELECT taskq_define_workflow('{"name": "long", "version": "1", "queue": "wp", "steps": [
   {"name": "a", "type": "timer", "timer": {"after": "1 hour"}}, {"name": "b", "type": "timer", "timer": {"after": "30 ms"}}]}');
 SELECT taskq_start_workflow('long') AS w \gset
@@ -180,7 +180,7 @@ SELECT taskq_start_workflow('long', run_at => now() + interval '1 day') AS w \gs
 SELECT s.step, t.run_at > now() + interval '23 hours' AS waits FROM taskq.workflow_steps s, taskq_get(s.task_id) t WHERE s.workflow_id = :w ORDER BY 1;
 SELECT taskq_cancel_workflow(:w);
 
--- approvals: a role, another one later, approved and rejected
+-- approvals: a role, another role later, approved and rejected
 CREATE ROLE wp_boss;
 CREATE ROLE wp_chief;
 CREATE ROLE wp_clerk;
@@ -223,7 +223,7 @@ SET ROLE wp_chief;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
 SELECT wp.seen(:w);
--- rights: without any on the queue the instance does not exist
+-- rights: for a role without any right on the queue, the instance does not exist
 REVOKE USAGE ON SCHEMA wp FROM PUBLIC;
 SELECT taskq_revoke('wp', 'wp_boss', '{submit}');
 SET ROLE wp_boss;
@@ -275,7 +275,7 @@ SELECT taskq_signal(:v, 'go');
 SELECT wp.work('{"create": ["x"]}'), wp.work('{"create": ["s", "x"]}');
 SELECT taskq_signal(:w, 'go'), wp.seen(:w), wp.seen(:v);
 SELECT wp.work(), wp.work(), wp.seen(:w), wp.seen(:v);
--- the role and the queue that matter: those of steps that will get the signal
+-- the role and the queue that count are those of steps that will get the signal
 SELECT taskq_create_queue('wp tiny', '{"max_payload": 200}'), taskq_create_queue('wp large', '{"max_payload": 4000000}');
 SELECT taskq_define_workflow('{"name": "two ways", "version": "1", "queue": "wp", "steps": [
   {"name": "d", "type": "decision", "branches": [{"when": "$.input.a < 10", "steps": ["s1"]}, {"when": "$.input.a >= 10", "steps": ["s2"]}]},
@@ -286,7 +286,7 @@ SET ROLE wp_clerk;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', w)) FROM unnest(ARRAY[:v, :w]::bigint[]) w;
 RESET ROLE;
 SELECT wp.seen(:w), wp.seen(:v);
--- before the decision: all of them
+-- before the decision: those of all steps
 SELECT taskq_define_workflow('{"name": "not yet", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"},
   {"name": "s1", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_clerk"}},
   {"name": "s2", "type": "approval", "queue": "wp tiny", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
@@ -313,8 +313,8 @@ SET ROLE wp_clerk;
 SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :u));
 RESET ROLE;
 SELECT taskq_signal(:u, 'ok', '{"approved": true}'), wp.seen(:u);
--- but that of steps that may still wait: a choice without any step can be made again, a filtered
--- step may wait after all
+-- but the role of steps that may still wait is checked: a choice without any step can be made
+-- again, a filtered step may wait after all
 SELECT taskq_define_workflow('{"name": "come yet", "version": "1", "queue": "wp", "steps": [{"name": "d", "type": "decision"},
   {"name": "s1", "type": "approval", "signal": {"name": "ok", "role": "wp_clerk"}}, {"name": "s2", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wp_boss"}}]}');
 SELECT taskq_define_workflow('{"name": "filtered", "version": "1", "queue": "wp", "steps": [
@@ -326,7 +326,7 @@ SELECT t.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', 
 RESET ROLE;
 SELECT taskq_cancel_workflow(w) FROM unnest(ARRAY[:u, :v]::bigint[]) w;
 SELECT taskq_revoke('wp tiny', 'wp_clerk', '{submit}');
--- its queue says how large the payload may be
+-- the queue of the step limits the size of the payload
 SELECT taskq_define_workflow('{"name": "sizes", "version": "1", "queue": "wp", "steps": [{"name": "s", "type": "signal", "queue": "wp tiny", "signal": {"name": "small"}},
   {"name": "l", "type": "signal", "queue": "wp large", "signal": {"name": "large"}}, {"name": "e", "type": "signal", "signal": {"name": "never", "timeout": "1 ms"}}]}');
 SELECT taskq_start_workflow('sizes') AS w \gset

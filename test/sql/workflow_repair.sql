@@ -70,7 +70,7 @@ SELECT taskq_release(:t, :k), wr.retry(:w, 'b');
 SELECT wr.all(), wr.retry(:w, 'c'), wr.seen(:w);
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'c')]);
 
--- by list, and a running one
+-- by list; a running step
 SELECT taskq_start_workflow('wire') AS w \gset
 SELECT wr.work();
 SELECT error_code FROM taskq_manage_many('retry', ARRAY[wr.task(:w, 'a')]);
@@ -155,12 +155,12 @@ SELECT wr.work('{"total": 2, "size": 1}'), wr.fail(), wr.retry(:w, 'b'), wr.work
 SELECT wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w), wr.all(), wr.seen(:w);
 
 SELECT wr.all();
--- and it is not resolved after the instance has ended without it
+-- and it cannot be resolved after the instance has ended without it
 SELECT taskq_start_workflow('group') AS w \gset
 SELECT wr.work('{"total": 1, "size": 1}'), wr.fail(), wr.work(), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'm_001'))), wr.retry(:w, 'm_001'), wr.seen(:w);
 SELECT * FROM taskq_check();
--- steps that no worker does: a signal, a timer, a workflow; as a step and as a child
+-- steps without a worker: a signal, a timer, a workflow; as a step and as a child
 SELECT taskq_define_workflow('{"name": "inlet", "version": "1", "queue": "wr", "steps": [{"name": "i"}]}');
 SELECT taskq_define_workflow('{"name": "passive", "version": "1", "queue": "wr", "steps": [{"name": "a"}, {"name": "s", "type": "signal", "signal": {"name": "go"}, "depends_on": ["a"]},
   {"name": "t", "type": "timer", "timer": {"after": "0 s"}, "depends_on": ["s"]}, {"name": "w", "type": "workflow", "workflow": {"name": "inlet"}, "depends_on": ["t"]}, {"name": "z", "depends_on": ["w"]}]}');
@@ -206,7 +206,7 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held WHERE step IN ('
 SELECT wr.seen(:w);
 SELECT taskq_complete(task_id, token, '{"create": ["x"]}') FROM wr.held WHERE step = 'd';
 SELECT wr.seen(:w), wr.all();
--- nor if only one of two is retried
+-- nor if only one of two failed steps is retried
 SELECT wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
 SELECT taskq_resolve(wr.task(:w, 'f'));
 SELECT wr.seen(:w), wr.all(), wr.seen(:w);
@@ -215,7 +215,7 @@ SELECT taskq_start_workflow('stays') AS w \gset
 SELECT taskq_cancel(wr.task(:w, 'e'));
 SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w);
 SELECT taskq_cancel_workflow(:w);
--- in one call
+-- failure and choice in one call
 TRUNCATE wr.held;
 SELECT taskq_start_workflow('stays') AS w \gset
 INSERT INTO wr.held SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 9);
@@ -223,13 +223,13 @@ SELECT count(*) FROM taskq_decide_many((SELECT jsonb_agg(CASE step WHEN 'd' THEN
    WHEN 'e' THEN jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'fail', 'error', 'no', 'retryable', false)
    ELSE jsonb_build_object('task_id', task_id, 'token', token, 'outcome', 'complete') END) FROM wr.held));
 SELECT wr.seen(:w), wr.retry(:w, 'e'), wr.seen(:w), wr.all(), wr.seen(:w);
--- also of what follows: x cannot begin when the second decision is made
+-- also the failure of a step that follows: x cannot begin when the second decision is made
 SELECT taskq_define_workflow('{"name": "beside", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
   {"name": "d", "type": "decision", "branches": [{"steps": ["x"]}]}, {"name": "x", "depends_on": ["d"], "payload": {"$": "$.input + 1"}},
   {"name": "f", "when": "1 == 2"}, {"name": "e", "type": "decision", "depends_on": ["f"], "branches": [{"steps": ["y"]}]}, {"name": "y", "depends_on": ["e"]}]}');
 SELECT wr.seen(w), taskq_resolve(wr.task(w, 'x')), w FROM taskq_start_workflow('beside', '{"n": 1}') w \gset
 SELECT :'seen' AS seen, wr.seen(:w), wr.all(), wr.seen(:w);
--- members of one batch come back if none of it is dead, whatever else has failed
+-- members of a batch are restored if none of them is dead, whatever else has failed
 SELECT taskq_define_workflow('{"name": "members", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]},
   {"name": "j", "type": "deferred", "depends_on": ["m"]}, {"name": "o"}]}');
 TRUNCATE wr.held;
@@ -240,7 +240,7 @@ SELECT taskq_fail(task_id, token, 'broken', false) FROM wr.held;
 SELECT wr.seen(:w), wr.retry(:w, 'm_001'), wr.seen(:w), wr.retry(:w, 'm_002'), wr.seen(:w);
 SELECT wr.all(), wr.seen(:w), wr.retry(:w, 'o'), wr.all(), wr.seen(:w);
 
--- identity: an instance that continues has it again, or cannot continue
+-- identity: an instance that continues takes its identity again, or cannot continue
 SELECT taskq_define_workflow('{"name": "sole", "version": "1", "queue": "wr", "identity": "strict", "steps": [{"name": "a"}]}');
 SELECT taskq_start_workflow('sole', '{"n": 1.0}') AS w \gset
 SELECT wr.fail(), taskq_start_workflow('sole', '{"n": 1}') > :w AS other;
@@ -265,8 +265,8 @@ SELECT taskq_start_workflow('window', key => 'k') > :w AS free, wr.all();
 SELECT taskq_start_workflow('join', key => 'm') AS w \gset
 SELECT wr.fail(), taskq_cancel_workflow(:w), wr.seen(:w);
 SELECT wr.said(format('SELECT taskq_resolve(%s)', wr.task(:w, 'a'))), wr.seen(:w);
--- a retried step runs whatever its condition says: filtered, or resolved after that; but not a step
--- that is dead since its condition could not be evaluated
+-- a retried step runs whatever its condition says, if it was filtered, or resolved after that; but
+-- not a step that is dead because its condition could not be evaluated
 SELECT taskq_define_workflow('{"name": "asked", "version": "1", "queue": "wr", "steps": [{"name": "f", "when": "1 == 2"}, {"name": "g", "when": "$x == 1"}, {"name": "h", "depends_on": ["f"]}]}');
 SELECT taskq_start_workflow('asked') AS w \gset
 SELECT wr.seen(:w), wr.said(format('SELECT taskq_resolve(%s, ''{"forced": 1}'')', wr.task(:w, 'f'))), wr.retry(:w, 'f'), wr.retry(:w, 'g'), wr.seen(:w);
@@ -307,14 +307,14 @@ SET client_min_messages = warning;
 RESET taskq.max_batch_members;
 RESET taskq.max_decision_steps;
 DROP TABLE held;
--- the first failure cancels what has not begun, the next one what was created since
+-- the first failure cancels steps that have not begun, the next one steps created since
 SELECT taskq_define_workflow('{"name": "wr since", "version": "1", "queue": "wr", "on_failure": "stop", "steps": [
   {"name": "a", "priority": 1}, {"name": "b", "priority": 1}, {"name": "d", "type": "decision", "priority": 1}, {"name": "p"}, {"name": "x", "depends_on": ["d"]}, {"name": "y", "depends_on": ["d"]}]}');
 SELECT taskq_start_workflow('wr since') AS w \gset
 CREATE TEMP TABLE held AS SELECT step, task_id, token FROM taskq_claim('wr', max_tasks => 3);
 CREATE FUNCTION wr.dies(name text) RETURNS text LANGUAGE sql AS $$ SELECT taskq_fail(task_id, token, 'broken', false) FROM held WHERE step = name $$;
 SELECT wr.dies('a'), wr.seen(:w), wr.retry(:w, 'p'), wr.seen(:w), wr.dies('b'), wr.seen(:w);
--- what is chosen after the failures are repaired was created since
+-- steps that are chosen after the failures are repaired were created since
 SELECT wr.retry(:w, 'a'), wr.retry(:w, 'b'), wr.seen(:w);
 SELECT wr.fail(), wr.seen(:w), wr.retry(:w, 'p'), wr.fail(), wr.seen(:w);
 SELECT taskq_cancel_workflow(:w);
@@ -325,7 +325,7 @@ SELECT wr.dies('a'), wr.seen(:w), taskq_complete(task_id, token, '{"create": ["x
 SELECT wr.seen(:w), wr.retry(:w, 'a'), wr.seen(:w), wr.fail(), wr.seen(:w);
 SELECT taskq_cancel_workflow(:w);
 SELECT taskq_complete(task_id, token) FROM held WHERE step IN ('b', 'p');
--- the same of members of a batch
+-- the same for members of a batch
 TRUNCATE held;
 SELECT taskq_define_workflow('{"name": "wr parts", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]}]}');
 SELECT taskq_start_workflow('wr parts') AS w \gset
@@ -362,7 +362,7 @@ SELECT taskq_start_workflow('wr none') AS w \gset
 SELECT wr.fail(), wr.fail(), wr.seen(:w);
 SELECT taskq_resolve(wr.task(:w, 'd'));
 SELECT wr.seen(:w);
--- the last failure of a batch brings its members back, whatever has failed in another batch
+-- repair of the last failure of a batch restores its members, whatever has failed in another batch
 SELECT taskq_define_workflow('{"name": "wr two", "version": "1", "queue": "wr", "steps": [{"name": "b", "type": "batch"}, {"name": "m", "type": "batch_worker", "depends_on": ["b"]},
   {"name": "c", "type": "batch", "priority": 1}, {"name": "n", "type": "batch_worker", "depends_on": ["c"]}]}');
 SELECT taskq_start_workflow('wr two') AS w \gset

@@ -41,7 +41,7 @@ RESET ROLE;
 SET ROLE ws_other;
 SELECT * FROM ws.looks(:next);
 RESET ROLE;
--- however long it holds it: the history of its claim may have been removed
+-- however long it holds the step: the history of its claim may have been removed
 DELETE FROM taskq.transition WHERE task_id = :t;
 SET ROLE ws_worker;
 SELECT * FROM ws.looks(:t);
@@ -62,7 +62,7 @@ SELECT * FROM ws.looks(:t);
 SELECT taskq_complete(:t, :k);
 SELECT * FROM ws.looks(:next);
 RESET ROLE;
--- pages contain what is shown
+-- pages contain only visible rows
 SELECT taskq_grant('open', 'ws_other', '{read}');
 SET ROLE ws_other;
 SELECT step, result FROM taskq_dependency_results(:next, max_rows => 1);
@@ -116,12 +116,12 @@ SELECT * FROM ws.progress;
 SELECT taskq_complete(task_id, token, '{"rows": 25}') FROM ws.held WHERE step = 'part_002';
 SELECT taskq_fail(task_id, token, 'broken', false) FROM ws.held WHERE step = 'part_003';
 SELECT * FROM ws.progress;
--- numbers that are not credible
+-- numbers that are not plausible
 SELECT count(*) FROM ws.held, unnest(ARRAY['{"items": 1e131000}', '{"items": -1}', '{"items": "7"}', '{"items": [7]}', '[7]', '{"items": 0.5}']::jsonb[]) c, taskq_checkpoint(task_id, token, c) WHERE step = 'part_001';
 SELECT * FROM ws.progress;
 SELECT cancel FROM ws.held, taskq_checkpoint(task_id, token, '{"items": 1e131000}') WHERE step = 'part_001';
 SELECT * FROM ws.progress;
--- large ones count as well
+-- large checkpoints count as well
 SELECT cancel FROM ws.held, taskq_checkpoint(task_id, token, jsonb_build_object('items', 6, 'seen', repeat('x', 5000))) WHERE step = 'part_001';
 SELECT * FROM ws.progress;
 SELECT taskq_complete(task_id, token, '{"rows": 6}') FROM ws.held WHERE step = 'part_001';
@@ -206,7 +206,7 @@ SELECT step, taskq_complete(task_id, token, '7') FROM taskq_claim('some');
 SET taskq.max_dependency_results = 0;
 SELECT r.step, left(r.result::text, 20) AS result, length(r.result::text) FROM taskq_claim('some') c, taskq_dependency_results(c.task_id) r;
 RESET taskq.max_dependency_results;
--- what is done: also dead members that are not waited for
+-- the number of done steps includes dead members that no step waits for
 SELECT steps_total, steps_done, steps_dead FROM taskq.workflows WHERE workflow_id = :w;
 SELECT j -> 'counts' AS counts, j -> 'percentage' AS percentage FROM taskq_workflow(:w) j;
 SELECT taskq_revoke('open', r, '{submit,work,read,manage}') FROM unnest('{ws_worker,ws_other,ws_reader}'::text[]) r;

@@ -24,7 +24,7 @@ $$ SELECT format('%s workflows, %s live and %s finished steps, %s edges, %s sign
 SELECT taskq_create_queue('wx', '{"max_payload": 100000}'), taskq_create_queue('wx line', '{"key_policy": "serial"}'),
        taskq_create_queue('wx held', '{"key_policy": "serial_until_success"}');
 
--- one in error whose later steps still wait is removed with these
+-- an instance in error whose later steps still wait is removed with these steps
 SELECT taskq_define_workflow('{"name": "wx broken", "version": "1", "queue": "wx", "retention": "0 s", "steps": [{"name": "a"}, {"name": "side"},
   {"name": "b", "depends_on": ["a"]}, {"name": "c", "depends_on": ["b", "side"], "queue": "wx line", "key": "k"}, {"name": "d", "depends_on": ["c"]}]}');
 SELECT taskq_start_workflow('wx broken', to_jsonb(repeat('x', 9000))) AS w \gset
@@ -45,7 +45,7 @@ SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('wx line', max_tas
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('wx line', max_tasks => 9);
 SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('wx', max_tasks => 9);
 
--- in several batches: from the first one on it is not visible, and does not come back
+-- in several batches: from the first one on the instance is not visible, and is not restored
 SELECT taskq_define_workflow(jsonb_build_object('name', 'wx wide', 'version', '1', 'queue', 'wx', 'retention', '0 s', 'identity', 'strict', 'identity_window', '0 s', 'steps',
   jsonb_build_array(jsonb_build_object('name', 'a')) || (SELECT jsonb_agg(jsonb_build_object('name', 's' || lpad(n::text, 4, '0'), 'depends_on', jsonb_build_array('a'))) FROM generate_series(1, 1200) n)));
 SELECT taskq_start_workflow('wx wide') AS w \gset
@@ -67,7 +67,7 @@ SELECT wx.removed();
 SELECT count(*) FROM taskq.template WHERE name = 'wx wide';
 SELECT * FROM taskq_check();
 
--- signals, and timers of steps that did not have to wait for so long
+-- signals, and timers of steps that did not wait until their time
 SELECT taskq_define_workflow('{"name": "wx waits", "version": "1", "queue": "wx", "retention": "0 s", "steps": [{"name": "s", "type": "signal", "signal": {"name": "go", "timeout": "1 year"}},
   {"name": "t", "type": "timer", "timer": {"after": "1 year"}}, {"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('wx waits') AS w \gset
@@ -89,7 +89,7 @@ SELECT wx.done(), wx.fail(), wx.fail();
 SELECT wx.seen(:w);
 SELECT wx.removed(), wx.left(:w);
 
--- running steps are waited for
+-- the removal waits for running steps
 SELECT taskq_define_workflow('{"name": "wx stopped", "version": "1", "queue": "wx", "retention": "0 s", "steps": [{"name": "a"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('wx stopped') AS w \gset
 SELECT task_id AS a, token FROM taskq_claim('wx') \gset
@@ -97,7 +97,7 @@ SELECT taskq_cancel_workflow(:w), wx.removed(), wx.left(:w);
 SELECT taskq_complete(:a, :token);
 SELECT wx.removed(), wx.left(:w);
 
--- and a dead step that holds its key, as long as it does
+-- and for a dead step that holds its key, as long as it does
 SELECT taskq_define_workflow('{"name": "wx holds", "version": "1", "queue": "wx held", "retention": "0 s", "steps": [{"name": "a", "key": "k"}, {"name": "b", "depends_on": ["a"]}]}');
 SELECT taskq_start_workflow('wx holds') AS w \gset
 SELECT taskq_submit('wx held', key => 'k') AS next \gset

@@ -1,5 +1,5 @@
 --
--- workflow_timeline: what happened to tasks, instances, and what belongs together
+-- workflow_timeline: the history of a task, of an instance, and of a correlation id
 --
 SELECT taskq_create_queue('wt'), taskq_create_queue('wt other'), taskq_create_queue('wt plain', '{"history": "transitions", "retry": "fixed", "retry_base": "0 s"}'), taskq_create_queue('wt none');
 CREATE SCHEMA wt;
@@ -82,7 +82,7 @@ SELECT t.code(format('SELECT taskq_timeline(%s)', :split)), t.code(format('SELEC
 SET ROLE regress_taskq_wt_work;
 SELECT what, regexp_replace(t.try(format('SELECT taskq_timeline(%s)', value)), '(task|workflow) \d+', '\1 N') AS try FROM (VALUES ('a task', :'plain'), ('a step', :'joined'), ('an instance', 'workflow_id => ' || :'flow')) v (what, value);
 SELECT count(*) FROM taskq_timeline(correlation_id => 'wt 1');
--- without any: the message is the one about what does not exist
+-- without any right: the message is the one about a task or instance that does not exist
 SET ROLE regress_taskq_wt_other;
 SELECT regexp_replace(t.try(format('SELECT taskq_timeline(%s)', :plain)), '\d+', 'N', 'g') = regexp_replace(t.try('SELECT taskq_timeline(0)'), '\d+', 'N', 'g') AS same,
        regexp_replace(t.try(format('SELECT taskq_timeline(workflow_id => %s)', :flow)), '\d+', 'N', 'g') = regexp_replace(t.try('SELECT taskq_timeline(workflow_id => 0)'), '\d+', 'N', 'g') AS same_flow,
@@ -102,7 +102,7 @@ SELECT t.code(format('SELECT taskq_timeline(%s, correlation_id => ''wt 1'')', :p
 SET ROLE regress_taskq_wt_read;
 SELECT t.code(format('SELECT taskq_timeline(%s)', :plain));
 RESET ROLE;
--- of much history only the matching part is read
+-- of a long history only the matching part is read
 SELECT count(taskq_submit('wt plain', priority => 1)) FROM generate_series(1, 4000);
 SELECT taskq_submit('wt plain', correlation_id => 'wt 4') AS one \gset
 CREATE FUNCTION wt.read() RETURNS bigint LANGUAGE sql AS

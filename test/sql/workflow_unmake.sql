@@ -1,4 +1,4 @@
--- Workflows: what a decision or batch has chosen is undone.
+-- Workflows: the choice of a decision or batch is undone.
 SET client_min_messages = warning;
 SET search_path = public, taskq;
 CREATE SCHEMA wu;
@@ -17,7 +17,7 @@ END
 $$;
 CREATE FUNCTION wu.task(wf bigint, name text) RETURNS bigint LANGUAGE sql AS
 $$ SELECT s.task_id FROM taskq.workflow_steps s WHERE s.workflow_id = wf AND s.step = name $$;
--- each step that workers do has its name as its tag
+-- each step that a worker executes has its name as its tag
 CREATE FUNCTION wu.define(definition jsonb) RETURNS void LANGUAGE sql AS $$
 SELECT taskq_define_workflow(definition || '{"version": "1", "queue": "wu"}' || jsonb_build_object('steps', (
     SELECT jsonb_agg(s || CASE WHEN s ? 'signal' OR s ? 'workflow' OR s ? 'timer' OR s ? 'branches' THEN '{}' ELSE jsonb_build_object('tags', jsonb_build_array(s -> 'name')) END)
@@ -88,7 +88,7 @@ SELECT wu.retry(:w, 'd'), wu.seen(:w);
 SELECT wu.work(:w, 'd', '{"create": ["y"]}'), wu.seen(:w);
 SELECT wu.retry(:w, 'd'), wu.seen(:w);
 COMMIT;
--- what was done by hand with a step that has not begun is undone, too
+-- changes by hand to a step that has not begun are undone, too
 SELECT wu.work(:w, 'd', '{"create": ["x", "y"]}'), taskq_hold(wu.task(:w, 'x')), taskq_cancel(wu.task(:w, 'y')), wu.seen(:w);
 SELECT wu.retry(:w, 'd'), wu.seen(:w);
 SELECT * FROM taskq_check();
@@ -112,15 +112,15 @@ SELECT wu.work(:w, 'a', '{"deep": false}'), wu.seen(:w);
 SELECT wu.retry(:w, 'a'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'a', '{"deep": true}'), wu.seen(:w);
--- what the engine has decided below it, no worker has done
+-- a decision below it that the engine has made was not done by a worker, and is undone
 SELECT wu.work(:w, 'd', '{"create": ["e", "v"], "z": 1}'), wu.seen(:w), wu.retry(:w, 'a'), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT wu.work(:w, 'd', '{"create": ["e", "v"], "z": 1}'), wu.seen(:w);
--- by itself it decides again, with the same result
+-- if it is retried, the engine decides again, with the same result
 SELECT wu.task(:w, 'z') AS z \gset
 SELECT wu.retry(:w, 'e'), wu.seen(:w), wu.task(:w, 'z') > :z AS made_anew;
 SELECT * FROM taskq_check();
 SELECT wu.all(), wu.seen(:w);
--- and what it has decided behind a step, as long as no step after it has begun
+-- and a decision by the engine after a step is undone, as long as no step after it has begun
 SELECT wu.define('{"name": "wu engine", "steps": [{"name": "a"}, {"name": "e", "type": "decision", "depends_on": ["a"], "branches": [{"when": "$.results.a.n > 1", "steps": ["x"]}, {"when": "$.results.a.n < 9", "steps": ["y"]}]},
   {"name": "x", "depends_on": ["e"]}, {"name": "y", "depends_on": ["e"]}, {"name": "j", "type": "deferred", "depends_on": ["x", "y"]}]}');
 SELECT taskq_start_workflow('wu engine') AS w \gset
@@ -128,7 +128,7 @@ SELECT wu.work(:w, 'a', '{"n": 1}'), wu.seen(:w), wu.retry(:w, 'a'), wu.seen(:w)
 SELECT step, result FROM taskq.workflow_steps WHERE workflow_id = :w AND result IS NOT NULL;
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'a', '{"n": 5}'), wu.seen(:w), wu.work(:w, 'x'), wu.retry(:w, 'a'), wu.retry(:w, 'e'), wu.all(), wu.seen(:w);
--- also if a join of it was reached in another way before
+-- also if a join of it was reached before on another path
 SELECT wu.define('{"name": "wu ways", "steps": [{"name": "a"}, {"name": "v", "depends_on": ["a"], "when": "$.results.a == 1"}, {"name": "d", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1"},
   {"name": "x", "depends_on": ["d"]}, {"name": "j", "type": "deferred", "depends_on": ["x", "v"], "when": "$.results.a == 1"}, {"name": "k", "depends_on": ["j"]}]}');
 SELECT taskq_start_workflow('wu ways') AS w \gset
@@ -168,11 +168,11 @@ SELECT taskq_start_workflow('wu other') AS w \gset
 SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT * FROM taskq_check();
 SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w), wu.retry(:w, 'e'), wu.seen(:w), wu.work(:w, 'e', '{"create": ["z"]}'), wu.seen(:w), wu.all(), wu.seen(:w);
--- completed by hand, it does not need it
+-- a step that was completed by hand does not need what is undone
 SELECT taskq_start_workflow('wu other') AS w \gset
 SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": ["x"]}'), taskq_resolve(wu.task(:w, 'z')), wu.retry(:w, 'd'), wu.seen(:w);
 SELECT wu.work(:w, 'd', '{"create": []}'), wu.all(), wu.seen(:w);
--- what is undone had ended: it waits again, unless it has begun
+-- the undone step had ended: the step after it waits again, unless it has begun
 SELECT wu.define('{"name": "wu passed", "steps": [{"name": "d", "type": "decision"}, {"name": "x", "depends_on": ["d"]}, {"name": "j", "type": "deferred", "depends_on": ["x"], "when": "$.results.d.j == 1"},
   {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}]}');
 SELECT taskq_start_workflow('wu passed') AS w \gset
@@ -184,7 +184,7 @@ SELECT wu.work(:w, 'e', '{"create": ["z"]}'), wu.work(:w, 'd', '{"create": []}')
 SELECT wu.retry(:w, 'z'), wu.seen(:w), wu.work(:w, 'd', '{"create": []}'), wu.seen(:w);
 SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{z}') \gset
 SELECT wu.retry(:w, 'd'), taskq_complete(:t, :k), wu.seen(:w);
--- also if it is a child of what is retried, and is sent back first
+-- also if the undone step is a child of the retried step, and is sent back first
 SELECT wu.define('{"name": "wu sent", "steps": [{"name": "a"}, {"name": "j", "type": "deferred", "depends_on": ["a", "x"], "when": "$.results.a == 1"}, {"name": "d", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1"},
   {"name": "x", "depends_on": ["d"]}, {"name": "e", "type": "decision"}, {"name": "z", "depends_on": ["e", "j"]}]}');
 SELECT taskq_start_workflow('wu sent') AS w \gset
@@ -220,7 +220,7 @@ SELECT taskq_start_workflow('wu engine') AS w \gset
 SELECT wu.work(:w, 'a', '{"n": 5}'), wu.retry(:w, 'a');
 SELECT taskq_complete(task_id, token) FROM taskq_claim('wu', tags => '{a}');
 SELECT wu.seen(:w), (SELECT result FROM taskq_get(wu.task(:w, 'a'))), wu.retry(:w, 'e'), wu.seen(:w), taskq_cancel_workflow(:w);
--- nor has a decision by the engine that is skipped now chosen anything
+-- a decision by the engine that is skipped now has not chosen anything, either
 SELECT wu.define('{"name": "wu skips", "steps": [{"name": "a"}, {"name": "e", "type": "decision", "depends_on": ["a"], "when": "$.results.a == 1", "branches": [{"steps": ["x"]}]},
   {"name": "x", "depends_on": ["e"]}]}');
 SELECT taskq_start_workflow('wu skips') AS w \gset
@@ -238,7 +238,7 @@ SELECT wu.work(:w, 'o'), wu.work(:w, 'y'), wu.seen(:w), wu.retry(:w, 'd');
 SELECT wu.retry(:v, 'd'), wu.seen(:v), wu.retry(:u, 'd'), wu.seen(:u);
 SELECT * FROM taskq_check();
 SELECT wu.work(:v, 'd', '{"create": ["x"], "n": 1}'), wu.all(), wu.seen(:v);
--- what a failure holds up was not created
+-- steps that a failure holds up were not created
 SELECT taskq_start_workflow('wu stop') AS v \gset
 SELECT task_id AS t, token AS k FROM taskq_claim('wu', tags => '{d}') \gset
 SELECT taskq_cancel(wu.task(:v, 'o')), taskq_complete(:t, :k, '{"create": ["y"]}'), wu.seen(:v), wu.retry(:v, 'd'), wu.seen(:v);
@@ -257,7 +257,7 @@ SELECT wu.work(:w, 'd', '{"create": ["y"]}'), wu.seen(:w), taskq_cancel(:after),
 SELECT * FROM taskq_check();
 SELECT taskq_cancel_workflow(:w);
 
--- a step that no worker does has begun when it waits; a signal that came before stays
+-- a step without a worker has begun when it waits; a signal that came before stays
 SELECT wu.define('{"name": "wu inlet", "steps": [{"name": "i"}]}');
 SELECT wu.define('{"name": "wu passive", "steps": [{"name": "d", "type": "decision"}, {"name": "s", "type": "signal", "depends_on": ["d"], "signal": {"name": "go"}},
   {"name": "i", "type": "workflow", "depends_on": ["d"], "workflow": {"name": "wu inlet"}}, {"name": "x", "depends_on": ["d"]}, {"name": "l", "type": "signal", "depends_on": ["x"], "signal": {"name": "late"}}]}');
@@ -292,11 +292,11 @@ SELECT wu.define('{"name": "wu roles", "steps": [{"name": "d", "type": "decision
   {"name": "small", "type": "approval", "depends_on": ["x2"], "signal": {"name": "ok", "role": "wu_clerk"}}, {"name": "large", "type": "approval", "depends_on": ["d"], "signal": {"name": "ok", "role": "wu_boss"}}]}');
 SELECT taskq_start_workflow('wu roles') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["x"]}'), wu.seen(:w);
--- nothing has begun: the other choice is still possible
+-- no chosen step has begun: the other choice is still possible
 SET ROLE wu_clerk;
 SELECT wu.said(format('SELECT taskq_signal(%s, ''ok'', ''{"approved": true}'')', :w));
 RESET ROLE;
--- it is not, until this is retried
+-- it is not possible after x is resolved, until x is retried
 SELECT taskq_resolve(wu.task(:w, 'x')), wu.seen(:w);
 SET ROLE wu_clerk;
 SELECT taskq_signal(:w, 'ok', '{"approved": true}');
@@ -310,7 +310,7 @@ SET ROLE wu_boss;
 SELECT taskq_signal(:w, 'ok', '{"approved": true}');
 RESET ROLE;
 SELECT wu.seen(:w);
--- a signal that the role could have given to all of them stays
+-- a signal that the role could have given to all of these steps stays
 GRANT wu_boss TO wu_clerk;
 SELECT taskq_start_workflow('wu roles') AS w \gset
 SELECT wu.work(:w, 'd', '{"create": ["x"]}');
