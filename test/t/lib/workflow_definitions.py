@@ -441,6 +441,8 @@ class Generator:
                 self.mutate_anywhere(definition)
         if turn % 500 == 499:
             definition = strange(rng)
+        elif turn in (248, 249):
+            definition = {"name": "edge", "version": "1", "steps": [{"name": "a", "priority": 32768 if turn == 248 else -32769}]}
         elif turn == 250:
             definition = {"name": "many", "version": "1", "steps": [{"name": str(i)} for i in range(10001)]}
         return definition
