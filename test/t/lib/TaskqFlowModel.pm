@@ -663,7 +663,7 @@ sub instance_state
 	return $goes_on ? 'blocked_by_failures' : 'error' if $failed;
 	return (grep { $_->{by_hand} && $_->{state} eq 'done' } @steps) ? 'resolved' : 'done' if !grep { !$self->finished($_) } @steps;
 	return 'running' if grep { $_->{state} =~ /^(?:pending|running)$/ } @steps;
-	return 'suspended' if grep { $_->{state} eq 'suspended' } @steps;
+	return 'suspended' if grep { $_->{state} eq 'suspended' && !is_passive($_->{of}) } @steps;
 	return 'waiting_for_dependencies';
 }
 
