@@ -162,6 +162,8 @@ complete('copied', 'copied');
 my $hidden = $in->('copied', "SELECT taskq_submit('hidden')");
 $in->('copied', "SELECT taskq.debug_dead($hidden)");
 is($in->('copied', 'SELECT problem, detail FROM taskq_check()'), "claims skip a pending task|task $hidden", 'a hidden task is found');
+# before the background worker finds it, too, and logs a bug
+$in->('copied', 'DROP EXTENSION taskq CASCADE');
 
 # --- an apply worker that prepares and commits
 $in->('postgres', 'CREATE DATABASE feeds');
