@@ -492,7 +492,7 @@ add_task(TqChange *change, TqEntry *entry)
 	TqState state;
 
 	tq_submission_resolve(entry->inner, &entry->sub);
-	entry->sub.holder_stays = entry->sub.reference != NULL;
+	entry->sub.holder_stays = true;
 	if (!tq_submit_try(change->call, &entry->sub,
 					   tq_arg_jsonb(entry->inner, TQ_SUBMIT_PAYLOAD),
 					   &entry->id, &holder, &state))

@@ -338,6 +338,6 @@ tq_change_lock(TqChange *change)
 static void
 lock_row(TqChange *change, TqEntry *entry)
 {
-	entry->locked =
-		tq_task_lock(change->call, entry->id, entry->part == TQ_PART_DEPENDS);
+	entry->locked = tq_task_lock(change->call, entry->id, TQ_RIGHT_ALL,
+								 entry->part == TQ_PART_DEPENDS);
 }

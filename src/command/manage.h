@@ -30,7 +30,7 @@ typedef struct TqWish
 	TqAction    action;
 	char       *message; /* the caller's message */
 	bool        force;
-	bool        in_bulk;      /* one of many: skip poison */
+	bool        in_bulk;      /* one of a list of ids */
 	bool        reset_given;  /* of RETRY */
 	bool        reset;        /* restart with attempt 1? */
 	Jsonb      *result;       /* of RESOLVE */

@@ -62,7 +62,6 @@ typedef struct Act
 {
 	bool           of_all_keys;      /* lock their keys in any queue */
 	bool           moves_references; /* tasks get them back, or free them */
-	Bitmapset     *references;       /* those that are locked */
 	TqInsertion    insertion;        /* for recreate */
 	ReturnSetInfo *result;
 	int64          first_new; /* 0: none created yet */
@@ -101,20 +100,22 @@ static TqStmt stmt_finished = {
 static TqStmt stmt_live_keys = {KEYS_OF("taskq.task"), ARGUMENTS};
 static TqStmt stmt_finished_keys = {KEYS_OF("taskq.archive"), ARGUMENTS};
 
-static void       read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
-static TqState    read_state(FunctionCallInfo fcinfo, int n, const char *what,
-							 const char *allowed);
-static void       read_max(FunctionCallInfo fcinfo, int n, Choice *choice);
-static int64      do_all(const char *function, Choice *choice, DoWithTask what,
-						 Act *act);
-static void       lock_chosen_keys(TqCall *call, const Choice *choice);
-static Bitmapset *lock_chosen_references(const Choice *choice);
+static void    read_range(FunctionCallInfo fcinfo, int n, Choice *choice);
+static TqState read_state(FunctionCallInfo fcinfo, int n, const char *what,
+						  const char *allowed);
+static void    read_max(FunctionCallInfo fcinfo, int n, Choice *choice);
+static int64   do_all(const char *function, Choice *choice, DoWithTask what,
+					  Act *act);
+static void    lock_chosen_keys(TqCall *call, const Choice *choice);
+static void    lock_chosen_references(const Choice *choice);
 static uint64 read_chosen(const Choice *choice, TqStmt *live, TqStmt *finished,
 						  Datum ids, int64 from_id, int64 limit);
 static int   read_page(Choice *choice, int64 from_id, int64 wanted, int64 *ids,
 					   Bitmapset **references);
 static bool  do_one(TqCall *call, const Choice *choice, int64 task_id,
 					DoWithTask what, Act *act);
+static bool  try_names(TqCall *call, const Choice *choice, const Act *act,
+					   const TqTask *task);
 static bool  retry_one(TqCall *call, const Choice *choice, TqTask *task,
 					   Act *act, bool *done);
 static bool  recreate_one(TqCall *call, const Choice *choice, TqTask *task,
@@ -278,7 +279,7 @@ do_all(const char *function, Choice *choice, DoWithTask what, Act *act)
 	if (act->of_all_keys || tq_key_is_ordered(choice->queue))
 		lock_chosen_keys(&call, choice);
 	if (act->moves_references)
-		act->references = lock_chosen_references(choice);
+		lock_chosen_references(choice);
 	one = AllocSetContextCreate(caller, "taskq tasks of a state",
 								ALLOCSET_DEFAULT_SIZES);
 	tq_key_settle_later(&call);
@@ -326,8 +327,7 @@ lock_chosen_keys(TqCall *call, const Choice *choice)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
 		bool          isnull;
-
-		text *key = DatumGetTextPCopy(tq_spi_get(i, 1, &isnull));
+		text         *key = DatumGetTextPCopy(tq_spi_get(i, 1, &isnull));
 
 		count += tq_key_names(choice->queue, key, false, &names[count]);
 		MemoryContextSwitchTo(mine);
@@ -336,8 +336,7 @@ lock_chosen_keys(TqCall *call, const Choice *choice)
 	tq_key_lock_names(call, names, count);
 }
 
-/* Returns the references. */
-static Bitmapset *
+static void
 lock_chosen_references(const Choice *choice)
 {
 	Choice     ahead = *choice;
@@ -356,7 +355,6 @@ lock_chosen_references(const Choice *choice)
 	} while (count > 0 && read < ahead.max && ahead.from_id <= ahead.to_id);
 	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
 	pfree(ids);
-	return references;
 }
 
 static uint64
@@ -440,17 +438,29 @@ do_one(TqCall *call, const Choice *choice, int64 task_id, DoWithTask what,
 			task.f.queue_id != choice->queue->queue_id ||
 			task.f.reason == TQ_REASON_POISON)
 			return false;
-		/* it has matched, or got its key, only since the locks were taken */
-		if (((act->of_all_keys || tq_key_is_ordered(choice->queue)) &&
-			 !tq_key_try_task(call, choice->queue, &task)) ||
-			(act->moves_references && !task.isnull[TQ_COL_REFERENCE] &&
-			 !tq_name_lock_has(
-				 act->references,
-				 TextDatumGetCString(task.value[TQ_COL_REFERENCE]))))
+		if (!try_names(call, choice, act, &task))
 			return false;
 		if (what(call, choice, &task, act, &done))
 			return done;
 	}
+}
+
+/*
+ * The task may match, or have its key, only since the call locked keys and
+ * references, or may be beyond the first ones.  Returns false if another
+ * session has a lock that it needs: a wait would be out of order.
+ */
+static bool
+try_names(TqCall *call, const Choice *choice, const Act *act,
+		  const TqTask *task)
+{
+	if ((act->of_all_keys || tq_key_is_ordered(choice->queue)) &&
+		!tq_key_try_task(call, choice->queue, task))
+		return false;
+	return !act->moves_references || task->isnull[TQ_COL_REFERENCE] ||
+		   tq_name_lock_try(
+			   TQ_NAME_REFERENCE,
+			   TextDatumGetCString(task->value[TQ_COL_REFERENCE]));
 }
 
 /* Returns false if the task has changed; *done says whether it was moved. */
@@ -460,7 +470,6 @@ retry_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 {
 	TqWish wish = {TQ_ACTION_RETRY};
 
-	wish.in_bulk = true;
 	if (task->archived && tq_submit_is_taken(choice->queue, task))
 	{
 		*done = false;

@@ -48,6 +48,16 @@ typedef struct EntryList
 	TqAction   action;
 } EntryList;
 
+/* An existing task of the list that current_user may manage. */
+typedef struct Known
+{
+	int64    task_id;
+	TqQueue *queue;
+	text    *key;       /* or NULL */
+	char    *reference; /* or NULL */
+	bool     is_step;
+} Known;
+
 /* What to do with one task. */
 typedef struct Act
 {
@@ -68,14 +78,18 @@ static TqStmt stmt_known = {
 	" ORDER BY 1",
 	{INT8ARRAYOID}};
 
-static void       read_known(void *arg);
-static void       lock_rows(TqCall *call, const EntryList *list);
-static TqKeyName *names_of(TqSpi *spi, uint64 rows, int *count);
-static void       note_unknown(uint64 rows, Entry *entries, int count);
-static Bitmapset *references_of(TqSpi *spi, uint64 rows, TqAction action);
-static void lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action);
-static bool may_manage(int32 queue_id);
-static TqAction read_action(FunctionCallInfo fcinfo, int n);
+static void       lock_ahead(void *arg);
+static Known     *read_known(EntryList *list, bool latest, int *count);
+static int        keep_managed(Known *known, int count);
+static void       note_unknown(uint64 rows, EntryList *list);
+static Bitmapset *references_of(const Known *known, int count,
+								TqAction action);
+static void       lock_steps(TqCall *call, const Known *known, int count,
+							 TqAction action);
+static TqKeyName *names_of(const Known *known, int count, int *named);
+static void       lock_rows(TqCall *call, EntryList *list, const Known *known,
+							int count);
+static TqAction   read_action(FunctionCallInfo fcinfo, int n);
 static void act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked);
 static void act_on(void *arg);
 static bool is_problem_of_task(int sqlstate);
@@ -115,9 +129,9 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	list.count = count;
 	list.action = wanted.action;
 	if (count > 0 && tq_queue_any_ordered())
-		tq_subxact_repeat(read_known, &list);
+		tq_subxact_repeat(lock_ahead, &list);
 	else if (count > 0)
-		read_known(&list);
+		lock_ahead(&list);
 	tq_place_begin(&place, "task_ids");
 	for (int i = 0; i < count; i++)
 	{
@@ -150,74 +164,103 @@ taskq_manage_many(PG_FUNCTION_ARGS)
  * before the first one is moved.
  */
 static void
-read_known(void *arg)
+lock_ahead(void *arg)
 {
 	EntryList *list = arg;
-	Datum      ids = PointerGetDatum(list->ids);
 	Bitmapset *references;
+	TqKeyName *names;
+	Known     *known;
+	int        count;
+	int        named;
 	bool       ahead;
-	uint64     rows;
 	TqCall     call;
-	TqSpi      spi;
 
 	tq_call_begin(&call, "taskq_manage_many()");
 	tq_queue_lock_insertions();
-	tq_spi_enter(&spi);
-	rows = tq_spi_run(&stmt_known, &ids, NULL, SPI_OK_SELECT, 0);
-	note_unknown(rows, list->entries, list->count);
-	references = references_of(&spi, rows, list->action);
+	known = read_known(list, false, &count);
+	references = references_of(known, count, list->action);
 	/* one task needs no locks ahead, unless it has a reference: keys first */
 	ahead = list->count > 1 || references != NULL;
 	if (ahead)
-		lock_known(&call, &spi, rows, list->action);
-	else
-		tq_spi_leave(&spi);
+	{
+		lock_steps(&call, known, count, list->action);
+		names = names_of(known, count, &named);
+		tq_key_lock_names(&call, names, named);
+	}
 	tq_name_lock(TQ_NAME_REFERENCE, references, NULL);
 	if (ahead && tq_queue_any_ordered())
-		lock_rows(&call, list);
+		lock_rows(&call, list, known, count);
 	tq_call_end(&call);
 }
 
 /*
- * Lock the rows, so that no task gets another key.  It may have got one during
- * the waits.
+ * Read the tasks in the order of their ids, as the call's snapshot or a latest
+ * one sees them.
  */
-static void
-lock_rows(TqCall *call, const EntryList *list)
+static Known *
+read_known(EntryList *list, bool latest, int *count)
 {
-	Datum      ids = PointerGetDatum(list->ids);
-	uint64     rows;
-	TqKeyName *names;
-	int        count;
-	TqSpi      spi;
+	Datum  ids = PointerGetDatum(list->ids);
+	uint64 rows;
+	Known *known;
+	TqSpi  spi;
 
-	tq_snapshot_renew();
-	for (int i = 0; i < list->count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (list->entries[i].problem == 0)
-			(void) tq_task_lock(call, list->entries[i].task_id, false);
-	}
 	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_known, &ids, NULL, 0);
-	names = names_of(&spi, rows, &count);
+	rows = latest ? tq_spi_look(&stmt_known, &ids, NULL, 0)
+				  : tq_spi_run(&stmt_known, &ids, NULL, SPI_OK_SELECT, 0);
+	if (!latest)
+		note_unknown(rows, list);
+	known = MemoryContextAllocHuge(spi.caller, sizeof(Known) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(spi.caller);
+		bool          isnull;
+		Datum         key = tq_spi_get(i, 3, &isnull);
+
+		known[i].task_id = tq_spi_int8(i, 1, 0);
+		known[i].queue = tq_queue_by_id(tq_spi_int4(i, 2, 0));
+		known[i].key = isnull ? NULL : DatumGetTextPCopy(key);
+		known[i].is_step = tq_spi_bool(i, 4);
+		known[i].reference = tq_spi_text(&spi, i, 5);
+		MemoryContextSwitchTo(mine);
+	}
 	tq_spi_leave(&spi);
-	tq_key_require_locked(call, names, count);
-	pfree(names);
+	*count = keep_managed(known, (int) rows);
+	return known;
+}
+
+/*
+ * Keep the tasks that current_user may manage, which is not the current user
+ * while SPI is entered; return their number.
+ */
+static int
+keep_managed(Known *known, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		if (known[i].queue != NULL &&
+			(tq_role_rights(known[i].queue) & TQ_RIGHT_MANAGE) != 0)
+			known[kept++] = known[i];
+	}
+	return kept;
 }
 
 /* Both are in the order of ids. */
 static void
-note_unknown(uint64 rows, Entry *entries, int count)
+note_unknown(uint64 rows, EntryList *list)
 {
 	uint64 row = 0;
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < list->count; i++)
 	{
-		while (row < rows && tq_spi_int8(row, 1, 0) < entries[i].task_id)
+		Entry *entry = &list->entries[i];
+
+		while (row < rows && tq_spi_int8(row, 1, 0) < entry->task_id)
 			row++;
-		if (row == rows || tq_spi_int8(row, 1, 0) != entries[i].task_id)
-			entries[i].problem = ERRCODE_TQ_NO_SUCH_TASK;
+		if (row == rows || tq_spi_int8(row, 1, 0) != entry->task_id)
+			entry->problem = ERRCODE_TQ_NO_SUCH_TASK;
 	}
 }
 
@@ -227,92 +270,87 @@ note_unknown(uint64 rows, Entry *entries, int count)
  * wants the reference.
  */
 static Bitmapset *
-references_of(TqSpi *spi, uint64 rows, TqAction action)
+references_of(const Known *known, int count, TqAction action)
 {
-	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
-	Bitmapset    *references = NULL;
+	Bitmapset *references = NULL;
 
 	if (action == TQ_ACTION_HOLD || action == TQ_ACTION_UNPOISON)
-		rows = 0;
-	for (uint64 i = 0; i < rows; i++)
+		return NULL;
+	for (int i = 0; i < count; i++)
 	{
-		char *reference = tq_spi_text(spi, i, 5);
-
-		if (reference != NULL && may_manage(tq_spi_int4(i, 2, 0)))
-			references = tq_name_lock_add(references, reference);
+		if (known[i].reference != NULL)
+			references = tq_name_lock_add(references, known[i].reference);
 	}
-	MemoryContextSwitchTo(mine);
 	return references;
 }
 
-/* Leaves SPI. */
 static void
-lock_known(TqCall *call, TqSpi *spi, uint64 rows, TqAction action)
+lock_steps(TqCall *call, const Known *known, int count, TqAction action)
 {
-	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
-	TqKeyName    *names = NULL;
-	int64        *steps =
-		palloc_extended(sizeof(int64) * (rows + 1), MCXT_ALLOC_HUGE);
-	TqInstanceLockKind *kinds = palloc_extended(
-		sizeof(TqInstanceLockKind) * (rows + 1), MCXT_ALLOC_HUGE);
-	bool may_move = action != TQ_ACTION_RECREATE &&
-					action != TQ_ACTION_DELETE && action != TQ_ACTION_UNPOISON;
-	int named = 0;
-	int step_count = 0;
+	TqInstanceLockKind  kind = TQ_FLOW_LOCK_REPAIR;
+	int64              *steps;
+	TqInstanceLockKind *kinds;
+	int                 step_count = 0;
 
-	if (tq_queue_any_ordered())
-		names = names_of(spi, rows, &named);
-	for (uint64 i = 0; i < rows; i++)
+	if (action == TQ_ACTION_RECREATE || action == TQ_ACTION_DELETE ||
+		action == TQ_ACTION_UNPOISON)
+		return;
+	/* finished steps release others in an order of their own */
+	if (action == TQ_ACTION_CANCEL || action == TQ_ACTION_POISON)
+		kind = TQ_FLOW_LOCK_ALONE;
+	steps = palloc_extended(sizeof(int64) * (count + 1), MCXT_ALLOC_HUGE);
+	kinds = palloc_extended(sizeof(TqInstanceLockKind) * (count + 1),
+							MCXT_ALLOC_HUGE);
+	for (int i = 0; i < count; i++)
 	{
-		if (may_move && tq_spi_bool(i, 4))
-		{
-			/* finished steps release others in an order of their own */
-			kinds[step_count] = action == TQ_ACTION_CANCEL ||
-										action == TQ_ACTION_POISON
-									? TQ_FLOW_LOCK_ALONE
-									: TQ_FLOW_LOCK_REPAIR;
-			steps[step_count++] = tq_spi_int8(i, 1, 0);
-		}
+		if (!known[i].is_step)
+			continue;
+		kinds[step_count] = kind;
+		steps[step_count++] = known[i].task_id;
 	}
-	MemoryContextSwitchTo(mine);
-	tq_spi_leave(spi);
 	if (step_count > 0)
 		tq_step_hooks.moving_all(call, steps, NULL, kinds, step_count,
 								 TQ_RIGHT_MANAGE);
-	tq_key_lock_names(call, names, named);
 	pfree(kinds);
 	pfree(steps);
 }
 
-/* The keys of the tasks that current_user may manage. */
+/* The keys of the tasks in queues that order their tasks by key. */
 static TqKeyName *
-names_of(TqSpi *spi, uint64 rows, int *count)
+names_of(const Known *known, int count, int *named)
 {
-	MemoryContext mine = MemoryContextSwitchTo(spi->caller);
-	TqKeyName    *names =
-		palloc_extended(sizeof(TqKeyName) * (2 * rows + 1), MCXT_ALLOC_HUGE);
+	TqKeyName *names =
+		palloc_extended(sizeof(TqKeyName) * (2 * count + 1), MCXT_ALLOC_HUGE);
 
-	*count = 0;
-	for (uint64 i = 0; i < rows; i++)
+	*named = 0;
+	for (int i = 0; i < count; i++)
 	{
-		TqQueue *queue = tq_queue_by_id(tq_spi_int4(i, 2, 0));
-		bool     isnull;
-		Datum    key = tq_spi_get(i, 3, &isnull);
-
-		if (!isnull && queue != NULL && may_manage(queue->queue_id))
-			*count += tq_key_names(queue, DatumGetTextPCopy(key),
-								   tq_spi_bool(i, 4), &names[*count]);
+		if (known[i].key != NULL)
+			*named += tq_key_names(known[i].queue, known[i].key,
+								   known[i].is_step, &names[*named]);
 	}
-	MemoryContextSwitchTo(mine);
 	return names;
 }
 
-static bool
-may_manage(int32 queue_id)
+/*
+ * Lock the rows, so that no task gets another key.  It may have got one during
+ * the waits.
+ */
+static void
+lock_rows(TqCall *call, EntryList *list, const Known *known, int count)
 {
-	TqQueue *queue = tq_queue_by_id(queue_id);
+	TqKeyName *names;
+	int        named;
 
-	return queue != NULL && (tq_role_rights(queue) & TQ_RIGHT_MANAGE) != 0;
+	tq_snapshot_renew();
+	for (int i = 0; i < count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		(void) tq_task_lock(call, known[i].task_id, TQ_RIGHT_MANAGE, false);
+	}
+	known = read_known(list, true, &count);
+	names = names_of(known, count, &named);
+	tq_key_require_locked(call, names, named);
 }
 
 static TqAction

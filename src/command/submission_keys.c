@@ -263,7 +263,7 @@ tq_submission_keys_lock_references(TqCall *call, const TqSubmissionKeys *keys)
 	(void) changed_references(keys, false, args);
 	found = tq_spi_list(&stmt_holders, args, &ids);
 	for (uint64 i = 0; i < found; i++)
-		(void) tq_task_lock(call, ids[i], false);
+		(void) tq_task_lock(call, ids[i], TQ_RIGHT_SUBMIT, false);
 	tq_snapshot_renew();
 	check_holder_keys(call, keys);
 }
@@ -273,8 +273,9 @@ static void
 check_holder_keys(TqCall *call, const TqSubmissionKeys *keys)
 {
 	TqKeyName *names = palloc(sizeof(TqKeyName));
+	int        count = holder_keys(keys, &names, 0);
 
-	tq_key_require_locked(call, names, holder_keys(keys, &names, 0));
+	tq_key_require_locked(call, names, count);
 	pfree(names);
 }
 

@@ -70,6 +70,7 @@ static TqStmt stmt_holder = {
 static void refuse_late(const TqSubmission *sub);
 static void lock_key(TqCall *call, const TqSubmission *sub);
 static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
+static bool is_taken(const TqQueue *queue, const TqTask *task, Holder *holder);
 static bool make_way(TqCall *call, const TqSubmission *sub, Holder *holder);
 static void replace_settings(const TqSubmission *sub, Jsonb *payload,
 							 TqTask *task);
@@ -214,7 +215,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 	 * A call that has locked other rows must not wait for the transaction that
 	 * removes the holder, since that transaction may wait for these rows.
 	 */
-	else if (sub->holder_stays &&
+	else if (sub->holder_stays && sub->reference != NULL &&
 			 find_holder(sub->queue, CStringGetTextDatum(sub->reference),
 						 holder))
 		return false;
@@ -339,25 +340,30 @@ tq_submit_is_taken(const TqQueue *queue, const TqTask *task)
 {
 	Holder holder;
 
-	return !task->isnull[TQ_COL_REFERENCE] &&
-		   find_holder(queue, task->value[TQ_COL_REFERENCE], &holder);
+	return is_taken(queue, task, &holder);
 }
 
 /*
- * Raise TQ006 if another live task has the reference of a finished one, also
- * if an open transaction changes or finishes that task: a list that waited for
- * it could have rows for which that transaction waits.
+ * Raise TQ006 in that case, also if an open transaction changes or finishes
+ * the other task: a list that waited for it could have rows for which that
+ * transaction waits.
  */
 void
 tq_submit_refuse_taken(const TqQueue *queue, const TqTask *task)
 {
 	Holder holder;
 
-	if (!task->isnull[TQ_COL_REFERENCE] &&
-		find_holder(queue, task->value[TQ_COL_REFERENCE], &holder))
+	if (is_taken(queue, task, &holder))
 		tq_error_reference_exists(
 			TextDatumGetCString(task->value[TQ_COL_REFERENCE]), holder.task_id,
 			holder.state);
+}
+
+static bool
+is_taken(const TqQueue *queue, const TqTask *task, Holder *holder)
+{
+	return !task->isnull[TQ_COL_REFERENCE] &&
+		   find_holder(queue, task->value[TQ_COL_REFERENCE], holder);
 }
 
 /*

@@ -225,8 +225,7 @@ submit_entry(TqCall *call, const TaskList *list, JsonbValue *entry,
 	tq_submission_read_entry(inner, entry, &kind, named);
 	tq_submission_read(inner, &sub, "default");
 	tq_submission_resolve(inner, &sub);
-	sub.holder_stays = list->mode == WAIT_IN_ORDER && sub.reference != NULL &&
-					   !key->may_change;
+	sub.holder_stays = list->mode == WAIT_IN_ORDER && !key->may_change;
 	if (sub.reference != NULL)
 		tq_snapshot_renew();
 	return !key->deleted &&

@@ -16,6 +16,7 @@
 #include "base/compat.h"
 
 #include "common/hashfn.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
 
 #include "base/catalog.h"
@@ -32,19 +33,12 @@ tq_name_lock_add(Bitmapset *names, const char *name)
 	return bms_add_member(names, hash_of(name));
 }
 
-/* Was the name added? */
-bool
-tq_name_lock_has(const Bitmapset *names, const char *name)
-{
-	return bms_is_member(hash_of(name), names);
-}
-
 static int
 hash_of(const char *name)
 {
-	return (
-		int) (hash_bytes((const unsigned char *) name, (int) strlen(name)) %
-			  NAME_LOCKS);
+	uint32 hash = hash_bytes((const unsigned char *) name, (int) strlen(name));
+
+	return (int) (hash % NAME_LOCKS);
 }
 
 /*
@@ -62,4 +56,19 @@ tq_name_lock(TqNameKind kind, const Bitmapset *names, const Bitmapset *shared)
 						   bms_is_member(hash, names) ? ExclusiveLock
 													  : ShareLock);
 	bms_free(all);
+}
+
+/*
+ * Lock a name until the transaction ends, or return false if another
+ * transaction has it.
+ */
+bool
+tq_name_lock_try(TqNameKind kind, const char *name)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, tq_catalog()->key,
+					   (Oid) hash_of(name), (uint16) kind);
+	return LockAcquire(&tag, ExclusiveLock, false, true) !=
+		   LOCKACQUIRE_NOT_AVAIL;
 }

@@ -19,8 +19,8 @@ typedef enum TqNameKind
 } TqNameKind;
 
 extern Bitmapset *tq_name_lock_add(Bitmapset *names, const char *name);
-extern bool       tq_name_lock_has(const Bitmapset *names, const char *name);
 extern void       tq_name_lock(TqNameKind kind, const Bitmapset *names,
 							   const Bitmapset *shared);
+extern bool       tq_name_lock_try(TqNameKind kind, const char *name);
 
 #endif /* TQ_NAME_LOCK_H */

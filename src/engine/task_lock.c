@@ -16,14 +16,14 @@
 
 /*
  * Lock the row of a task, and wait for it if necessary.  Returns false if the
- * row does not exist, or if current_user has no right on the task, since a
- * role must not block tasks of other roles.
+ * row does not exist, or if current_user has none of the rights on its queue,
+ * since a role must not block tasks of other roles.
  *
  * Claims skip a locked row, and may record its position as dead: when the
  * transaction has ended, the position must be published again.
  */
 bool
-tq_task_lock(TqCall *call, int64 task_id, bool shared)
+tq_task_lock(TqCall *call, int64 task_id, int rights, bool shared)
 {
 	TqTask         task;
 	TqQueue       *queue;
@@ -36,7 +36,7 @@ tq_task_lock(TqCall *call, int64 task_id, bool shared)
 		if (!tq_row_find(call, task_id, &task))
 			return false;
 		queue = tq_queue_by_id(task.f.queue_id);
-		if (queue == NULL || tq_role_rights(queue) == 0)
+		if (queue == NULL || (tq_role_rights(queue) & rights) == 0)
 			return false;
 		before = task.place;
 		tq_xact_begin();

@@ -9,6 +9,6 @@
 
 #include "store/table.h"
 
-extern bool tq_task_lock(TqCall *call, int64 task_id, bool shared);
+extern bool tq_task_lock(TqCall *call, int64 task_id, int rights, bool shared);
 
 #endif /* TQ_TASK_LOCK_H */

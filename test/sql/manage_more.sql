@@ -194,6 +194,13 @@ SELECT t.told(format('SELECT taskq_update_task(%s, ''{"options": {"lease": "x"}}
 SELECT taskq_hold(:id);
 SELECT taskq_update_task(:id, '{"priority": 1, "run_at": null}');
 SELECT state, priority FROM taskq_get(:id);
+-- tasks whose reference is taken do not count as one of max_tasks
+SELECT taskq_create_queue('mr');
+SELECT count(taskq_submit('mr', reference => 'r' || n)) FROM generate_series(1, 4) n;
+SELECT count(taskq_cancel(task_id)) FROM taskq.tasks WHERE queue = 'mr';
+SELECT count(taskq_submit('mr', reference => 'r' || n)) FROM generate_series(1, 2) n;
+SELECT taskq_retry_all('mr', 'cancelled', max_tasks => 2);
+SELECT reference, state FROM taskq.tasks WHERE queue = 'mr' ORDER BY task_id;
 SELECT * FROM taskq_check();
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
 DROP FUNCTION t.show(bigint), t.settings(bigint), t.told(text);
