@@ -5,13 +5,14 @@
 pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples -name '*.md')
 
 # Lines of text that are too long.  Tables, headings, code and single words
-# that are longer cannot be wrapped.
+# that are longer cannot be wrapped.  Perl, since mawk counts bytes.
 none 'a line of text of a page has at most 100 columns' "$(
 	for page in $pages; do
-		LC_ALL=C.UTF-8 awk '
-			/^ *```/ {code = !code; next}
-			code || /^([|#]|    )/ || !/ [^ ]/ {next}
-			length($0) > 100 {print FILENAME ":" FNR}' "$page"
+		perl -CSD -ne '
+			if (/^ *```/) { $code = !$code; next }
+			next if $code || /^(?:[|#]|    )/ || !/ [^ ]/;
+			chomp;
+			print "$ARGV:$.\n" if length > 100' "$page"
 	done)"
 none 'a page has at most 600 lines' "$(
 	for page in $pages; do
