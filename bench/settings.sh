@@ -19,7 +19,7 @@ if [ "$PART" = quick ]; then
 	PART='submit work held wake cost'
 fi
 [ "$PART" != all ] ||
-	PART='submit work backlog running held wake waiting idle lanes limit beat
+	PART='submit work backlog running held fillfactor wake waiting idle lanes limit beat
 		cost disk empty lists bound keys flow flow_rate flow_live flow_cost'
 ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
@@ -47,6 +47,10 @@ HELD_STEP=${HELD_STEP:-20}
 HELD_CLIENTS=${HELD_CLIENTS:-8}
 HELD_LOADED=${HELD_LOADED:-1000}
 HELD_KINDS=${HELD_KINDS:-fifo lifo retries peers}
+
+FILLFACTORS=${FILLFACTORS:-50 60 70 80 90}
+FILL_CLIENTS=${FILL_CLIENTS:-16 64}
+FILL_HELD=${FILL_HELD:-120}
 
 WAITERS=${WAITERS:-1 1000}
 SAMPLES=${SAMPLES:-1000}

@@ -2,19 +2,25 @@
 # disk: the room that waiting tasks take
 
 part_disk() {
-	local system empty full
+	local system
 	for system in $(chosen taskq raw pgq graphile pgboss); do
-		fresh "$system" 0
-		empty=$(database_size "$system")
-		fresh "$system" "$DISK_TASKS"
-		full=$(database_size "$system")
-		value "$DISK_TASKS waiting tasks" "$system" 1 'MB per million' \
-			"$(awk "BEGIN {printf \"%.0f\", ($full - $empty) / 1048576 * 1000000 / $DISK_TASKS}")"
-		value "$DISK_TASKS waiting tasks" "$system" 1 'B/task' \
-			"$(awk "BEGIN {printf \"%.0f\", ($full - $empty) / $DISK_TASKS}")"
-		say "   $DISK_TASKS waiting tasks: $system $(((full - empty) / 1048576)) MB"
-		drop_templates "$system"
+		disk_taken "$system"
 	done
+}
+
+# disk_taken SYSTEM
+disk_taken() {
+	local empty full name=${LABEL:-$1}
+	fresh "$1" 0
+	empty=$(database_size "$1")
+	fresh "$1" "$DISK_TASKS"
+	full=$(database_size "$1")
+	value "$DISK_TASKS waiting tasks" "$name" 1 'MB per million' \
+		"$(awk "BEGIN {printf \"%.0f\", ($full - $empty) / 1048576 * 1000000 / $DISK_TASKS}")"
+	value "$DISK_TASKS waiting tasks" "$name" 1 'B/task' \
+		"$(awk "BEGIN {printf \"%.0f\", ($full - $empty) / $DISK_TASKS}")"
+	say "   $DISK_TASKS waiting tasks: $name $(((full - empty) / 1048576)) MB"
+	drop_templates "$1"
 }
 
 database_size() { sql postgres -c "SELECT pg_database_size('b_$1')"; }

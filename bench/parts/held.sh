@@ -57,20 +57,23 @@ held_aims() {
 
 # held_run KIND WHAT SYSTEM SECONDS
 held_run() {
-	local kind=$1 what=$2 system=$3 seconds=$4 SECONDS_EACH=$HELD_FREE
+	local kind=$1 what=$2 system=$3 seconds=$4 SECONDS_EACH=$HELD_FREE name=${LABEL:-$3} wal
 	fresh "$system" "$HELD_LOADED"
 	measure "held, $kind, free" "$what" "$HELD_CLIENTS" "$system" 1
 	fresh "$system" "$HELD_LOADED"
 	hold_snapshot "b_$system"
 	rm -f "$work"/held.log.*
+	wal=$(wal_position)
 	# shellcheck disable=SC2046  # two words
 	run_pgbench "$system" "$what" "$HELD_CLIENTS" $(round_length "$seconds") \
 		-l --log-prefix="$work/held.log"
+	wal=$(($(wal_position) - wal))
 	release_snapshot "$holder"
-	held_series "held, $kind" "$system"
-	value "held, $kind, first minute" "$system" 1 'tasks/s' "$(held_minute first)"
-	value "held, $kind, last minute" "$system" 1 'tasks/s' "$(held_minute last)"
-	say "   held, $kind: $system $(held_minute first)/s, at last $(held_minute last)/s"
+	held_series "held, $kind" "$name"
+	value "held, $kind, first minute" "$name" 1 'tasks/s' "$(held_minute first)"
+	value "held, $kind, last minute" "$name" 1 'tasks/s' "$(held_minute last)"
+	value "held, $kind, whole run" "$name" 1 'WAL, B/task' $((wal / $(processed)))
+	say "   held, $kind: $name $(held_minute first)/s, at last $(held_minute last)/s"
 }
 
 # hold_snapshot DB: sets holder, the process of a session that has one

@@ -1,18 +1,22 @@
 # shellcheck shell=bash disable=SC2034
 # taskq, called as a role that has the rights submit and work and nothing else.
 #
-#   TASKQ_OPTIONS  of the queue; retention none unless a part says otherwise
+#   TASKQ_OPTIONS     of the queue; retention none unless a part says otherwise
+#   TASKQ_FILLFACTOR  of the table of live tasks, if a part sets it
 
 taskq_is=template
 TASKQ_OPTIONS='{"retention": "none"}'
+TASKQ_FILLFACTOR=
 
 taskq_make() {
 	sql "$1" -c 'CREATE EXTENSION taskq' \
 		-c "SELECT taskq_create_queue('bench', '$TASKQ_OPTIONS')" \
-		-c "SELECT taskq_grant('*', 'bench', '{submit,work}')"
+		-c "SELECT taskq_grant('*', 'bench', '{submit,work}')" || return
+	[ -z "$TASKQ_FILLFACTOR" ] ||
+		sql "$1" -c "ALTER TABLE taskq.task SET (fillfactor = $TASKQ_FILLFACTOR)"
 }
 
-taskq_kind() { cksum <<<"$TASKQ_OPTIONS" | cut -d ' ' -f 1; }
+taskq_kind() { cksum <<<"$TASKQ_OPTIONS$TASKQ_FILLFACTOR" | cut -d ' ' -f 1; }
 
 # A copied database processes nothing until it is activated.
 taskq_copied() { sql "$1" -o /dev/null -c 'SELECT taskq_activate()'; }
