@@ -56,7 +56,8 @@ static OptionReader read_priority, read_max_attempts, read_retry,
 	read_max_running_per_key, read_max_payload, read_retention,
 	read_retention_dead, read_max_running, read_rate_limit, read_max_depth,
 	read_reference_window, read_on_worker_death, read_dead_letter_queue,
-	read_notify, read_history, read_expect_workers, read_deadline_in;
+	read_notify, read_history, read_claim_durability, read_expect_workers,
+	read_deadline_in;
 
 static const OptionDef option_defs[] = {
 	{"priority", "an integer from -32768 to 32767", read_priority, OF_QUEUE},
@@ -99,6 +100,7 @@ static const OptionDef option_defs[] = {
 	 OF_QUEUE},
 	{"notify", "true, false", read_notify, OF_QUEUE},
 	{"history", "none, transitions", read_history, OF_QUEUE},
+	{"claim_durability", "flushed, deferred", read_claim_durability, OF_QUEUE},
 	{"expect_workers", "true, false", read_expect_workers, OF_QUEUE},
 	{"executor", NULL, NULL, OF_QUEUE},
 	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
@@ -596,6 +598,12 @@ static void
 read_history(TqOptions *options, const char *name, JsonbValue *value)
 {
 	options->history = option_word(name, value) == 1;
+}
+
+static void
+read_claim_durability(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->claims_flushed = option_word(name, value) == 0;
 }
 
 /* Only taskq_health() uses it, and reads it from the row. */

@@ -79,6 +79,7 @@ typedef struct TqOptions
 	char       *dead_letter_queue; /* NULL: no dead-letter queue */
 	bool        notify;            /* also NOTIFY, by the background worker */
 	bool        history;           /* record each transition */
+	bool        claims_flushed;    /* each claim waits for the disk */
 	int64       deadline_in;       /* of a task only; 0: no deadline */
 } TqOptions;
 

@@ -39,10 +39,12 @@
 #include "engine/call.h"
 #include "engine/dispatch.h"
 #include "engine/liveness.h"
+#include "engine/state.h"
 #include "engine/step.h"
 #include "engine/worker.h"
 #include "shared/counter.h"
 #include "store/large.h"
+#include "xact/claim_commit.h"
 
 PG_FUNCTION_INFO_V1(taskq_claim);
 
@@ -75,7 +77,7 @@ enum
 typedef struct OneOfAll
 {
 	TqCall        *call;
-	const TqClaim *claim;
+	TqClaim       *claim;
 	TqWorker      *worker;
 	const char    *queue_name;
 	ReturnSetInfo *result;
@@ -92,6 +94,7 @@ typedef struct Claiming
 } Claiming;
 
 static TqOrder      read_order(FunctionCallInfo fcinfo, int n);
+static int          claim_alone(Claiming *claiming);
 static void         claim_waiting(Claiming *claiming, int64 span);
 static TqWaitResult look(TqWait *wait);
 static int  claim_named(TqCall *call, TqClaim *claim, ReturnSetInfo *result);
@@ -103,7 +106,7 @@ static bool find_worker(TqCall *call, const TqClaim *claim,
 						const TqQueue *queue, TqWorker *worker);
 static bool begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
 						const char *queue_name, TqLimit *limit);
-static int  claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
+static int  claim_from(TqCall *call, TqClaim *claim, TqWorker *worker,
 					   const char *queue_name, int max_tasks,
 					   ReturnSetInfo *result);
 static void tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
@@ -111,6 +114,7 @@ static void tell_wait(TqWait *wait, const char *queue_name, const TqTags *tags,
 					  int count);
 static void return_task(ReturnSetInfo *result, const TqQueue *queue,
 						TqTask *task);
+static bool is_deferrable(const TqQueue *queue, const TqTask *task);
 static void copy_column(Datum *values, bool *nulls, int out,
 						const TqTask *task, TqColumn col);
 
@@ -145,10 +149,23 @@ taskq_claim(PG_FUNCTION_ARGS)
 		claim_waiting(&claiming, wait);
 		return (Datum) 0;
 	}
-	tq_call_begin(&call, "taskq_claim()");
-	tq_claim_run(&call, &claim, claiming.result);
-	tq_call_end(&call);
+	(void) claim_alone(&claiming);
 	return (Datum) 0;
+}
+
+/* A claim in a call of its own; returns the number of tasks. */
+static int
+claim_alone(Claiming *claiming)
+{
+	int claimed;
+
+	claiming->claim->deferrable = true;
+	tq_claim_commit_claim_begin();
+	tq_call_begin(claiming->call, "taskq_claim()");
+	claimed = tq_claim_run(claiming->call, claiming->claim, claiming->result);
+	tq_call_end(claiming->call);
+	tq_claim_commit_claim_end(claiming->claim->deferrable);
+	return claimed;
 }
 
 int
@@ -196,9 +213,7 @@ look(TqWait *wait)
 
 	AcceptInvalidationMessages();
 	tq_lock_scope_begin(&scope);
-	tq_call_begin(claiming->call, "taskq_claim()");
-	claimed = tq_claim_run(claiming->call, claiming->claim, claiming->result);
-	tq_call_end(claiming->call);
+	claimed = claim_alone(claiming);
 	tq_lock_scope_end(&scope, claimed > 0);
 	if (claimed > 0)
 		return TQ_WAIT_FOUND;
@@ -414,7 +429,7 @@ begin_claim(TqCall *call, const TqClaim *claim, TqWorker *worker,
 
 /* Claim from one queue, on which the caller has the right. */
 static int
-claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
+claim_from(TqCall *call, TqClaim *claim, TqWorker *worker,
 		   const char *queue_name, int max_tasks, ReturnSetInfo *result)
 {
 	TqDispatch dispatch = {0};
@@ -457,6 +472,8 @@ claim_from(TqCall *call, const TqClaim *claim, TqWorker *worker,
 		tq_counter_claimed(dispatch.queue->queue_id, claimed[0].f.claimed_at);
 	for (int i = 0; i < count; i++)
 	{
+		if (!is_deferrable(dispatch.queue, &claimed[i]))
+			claim->deferrable = false;
 		if (claim->taken != NULL)
 			*claim->taken = claimed[i].f.task_id;
 		else
@@ -547,6 +564,24 @@ return_task(ReturnSetInfo *result, const TqQueue *queue, TqTask *task)
 		}
 	}
 	tq_srf_add(result, values, nulls);
+}
+
+/*
+ * May a crash undo the claim, so that the task waits again as if it had not
+ * been claimed?  Not if that would start a task more often than its attempts
+ * allow, or start it again although the loss of its worker must stop it.
+ */
+static bool
+is_deferrable(const TqQueue *queue, const TqTask *task)
+{
+	TqOptions room;
+	bool      last = task->f.max_attempts != -1 &&
+				task->f.attempt >= task->f.max_attempts;
+
+	if (queue->options.claims_flushed || last)
+		return false;
+	return tq_state_options(queue, task, &room)->on_death ==
+		   TQ_ON_DEATH_REQUEUE;
 }
 
 static void

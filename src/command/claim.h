@@ -30,7 +30,8 @@ typedef struct TqClaim
 	int64       *taken; /* NULL: rows; else only the id */
 	TqWait      *wait;  /* NULL: the claim does not wait */
 	bool         has_turn;
-	uint32       turn; /* of all attempts of a claim that waits */
+	uint32       turn;       /* of all attempts of a claim that waits */
+	bool         deferrable; /* out: the commit need not wait for the disk */
 } TqClaim;
 
 extern int  tq_claim_max_tasks(FunctionCallInfo fcinfo, int n);

@@ -32,7 +32,6 @@
 #include <unistd.h>
 
 #include "catalog/pg_control.h"
-#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
@@ -47,6 +46,7 @@
 
 #include "base/clock.h"
 #include "base/guc.h"
+#include "shared/crash_start.h"
 #include "shared/metric.h"
 
 #define METRIC_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/taskq_metrics.stat"
@@ -481,13 +481,9 @@ read_part(FILE *file, void *part, Size size, pg_crc32c *crc)
 static bool
 was_shut_down(void)
 {
-	bool             crc_ok;
-	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	bool             answer = crc_ok && (control->state == DB_SHUTDOWNED ||
-                             control->state == DB_SHUTDOWNED_IN_RECOVERY);
+	DBState state = tq_crash_start_state();
 
-	pfree(control);
-	return answer;
+	return state == DB_SHUTDOWNED || state == DB_SHUTDOWNED_IN_RECOVERY;
 }
 
 /*

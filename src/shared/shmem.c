@@ -22,6 +22,7 @@
 #include "shared/claim_activity.h"
 #include "shared/claim_ring.h"
 #include "shared/counter.h"
+#include "shared/crash_start.h"
 #include "shared/dead_range.h"
 #include "shared/heartbeat.h"
 #include "shared/key_floor.h"
@@ -67,6 +68,7 @@ static const Part parts[] = {
 	{tq_leaf_change_size, tq_leaf_change_init, NULL, tq_leaf_change_wipe, NULL,
 	 NULL},
 	{tq_claim_activity_size, tq_claim_activity_init, NULL, NULL, NULL, NULL},
+	{tq_crash_start_size, tq_crash_start_init, NULL, NULL, NULL, NULL},
 	{tq_dead_range_size, tq_dead_range_init, tq_dead_range_request,
 	 tq_dead_range_wipe, NULL, NULL},
 	{tq_metric_size, tq_metric_init, tq_metric_request, tq_metric_wipe,

@@ -48,6 +48,7 @@
 #include "shared/reservation.h"
 #include "shared/wake.h"
 #include "shared/worker_directory.h"
+#include "xact/claim_commit.h"
 #include "xact/count_note.h"
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
@@ -571,8 +572,10 @@ at_end(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			forget_worker_counts();
+			tq_claim_commit_before();
 			return;
 		case XACT_EVENT_COMMIT:
+			tq_claim_commit_after();
 			armed = true;
 			session_cache_changed = false;
 			return;
@@ -585,12 +588,14 @@ at_end(XactEvent event, void *arg)
 			}
 			tq_position_note_abort();
 			forget_numbers();
+			tq_claim_commit_after();
 			break;
 		case XACT_EVENT_PREPARE:
 			/* another session may roll back, without notice to this one */
 			for (int i = 0; i < intent_count; i++)
 				forget_made(&intents[i]);
 			forget_numbers();
+			tq_claim_commit_after();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			refuse_bound();

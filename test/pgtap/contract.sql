@@ -484,7 +484,7 @@ SELECT lives_ok($$SELECT taskq_create_queue('defaults', '{
     "retry_base": "1 s", "retry_cap": "5 min", "retry_jitter": 0,
     "lease": "5 min", "order": "fifo", "key_policy": "none",
     "max_payload": 1048576, "on_worker_death": "requeue", "notify": false,
-    "history": "none", "expect_workers": true}')$$, 'options have the promised defaults');
+    "history": "none", "expect_workers": true, "claim_durability": "deferred"}')$$, 'options have the promised defaults');
 SELECT lives_ok($$SELECT taskq_create_queue('others', '{
     "priority": -32768, "max_attempts": -1, "retry": "list",
     "retry_list": ["1 s", "1 min"], "retry_jitter": 1, "time_limit": "1 h",
@@ -493,7 +493,7 @@ SELECT lives_ok($$SELECT taskq_create_queue('others', '{
     "retention": "none", "retention_dead": "forever",
     "reference_window": "1 day", "on_worker_death": "hold",
     "dead_letter_queue": "lost", "history": "transitions",
-    "notify": true, "expect_workers": false}')$$,
+    "notify": true, "expect_workers": false, "claim_durability": "flushed"}')$$,
     'options accept other values');
 SELECT lives_ok($$SELECT taskq_submit('held', options => '{
     "retry": "fixed", "retry_base": "2 s", "retry_cap": "1 h",

@@ -25,6 +25,8 @@ my $node = start_node(
 	'taskq.reaper_interval' => "'1h'",
 	'restart_after_crash' => 'on');
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 my $state = sub { $sql->("SELECT state FROM taskq_get($_[0])") };
 my $worker = sub { $sql->("SELECT state FROM taskq.workers WHERE worker = '$_[0]' ORDER BY registered_at DESC LIMIT 1") };
 

@@ -21,6 +21,8 @@ my $node = start_node(
 	'taskq.reaper_interval' => "'200ms'",
 	'taskq.deadline_interval' => "'200ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 
 # A claim as: id, token, attempt
 sub claimed

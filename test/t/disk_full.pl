@@ -24,6 +24,8 @@ my $node;
 	$node = start_node('disk_full', 'autovacuum' => 'off');
 }
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 
 $sql->(<<'SQL');
 CREATE TABLE outbox (name text PRIMARY KEY);
