@@ -228,6 +228,8 @@ sub make_queues
 {
 	my ($self) = @_;
 
+	# the rules on owners take an acknowledged claim for certain
+	$self->{node}->safe_psql('postgres', q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 	for my $queue (@queues)
 	{
 		my ($name, $options, $words) = @$queue;
