@@ -125,6 +125,20 @@ for (
 is(waits('INSERT INTO note VALUES (2);', claim('plain') . "\nSELECT 1 / count(*) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'on' \\g /dev/null"),
 	't', 'the setting is back after a claim, and the next transaction waits');
 is(waits('INSERT INTO note VALUES (3);', "BEGIN;\n" . claim('plain') . "\nROLLBACK;"), 't', 'and after a claim that is rolled back');
+{
+	# the commit fails after the last callback before it
+	my ($reader, $claimer) = map { $node->background_psql('postgres', on_error_stop => 0) } 1, 2;
+
+	$reader->query_safe('BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM taskq.task');
+	$claimer->query_safe('BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT count(*) FROM note');
+	is($claimer->query_safe("SELECT count(*) FROM taskq_claim('plain')"), 1, 'a claim in a serializable transaction');
+	$reader->query_safe('INSERT INTO note VALUES (4); COMMIT');
+	$claimer->query('COMMIT');
+	like($claimer->{stderr}, qr/could not serialize/, 'its commit fails');
+	$claimer->{stderr} = '';
+	is($claimer->query_safe('SHOW synchronous_commit'), 'on', 'the setting is back after a commit that failed');
+	$_->quit for $reader, $claimer;
+}
 is(waits("SELECT task_id AS id FROM taskq_complete_and_claim(ARRAY[:first], ARRAY[:tok], queue => 'endless') \\gset",
 		"SELECT task_id AS first, token AS tok FROM taskq_claim('endless') \\gset"),
 	't', 'a completion that claims the next task waits for the disk');
