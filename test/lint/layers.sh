@@ -24,7 +24,7 @@ long_file     no C file has more than 750 lines
 long_function no function has more than 95 lines
 median        the median function has no more than 15 lines
 struct        no struct of more than 10 fields is shared by more than 2 files of flow/run
-lines         src has no more than 73,000 lines
+lines         src has no more than 74,500 lines
 '
 
 findings=$(perl test/lint/layers.pl 2>&1)
