@@ -182,7 +182,7 @@ for i in 1 2 3; do
 done
 noticed struct
 
-for i in $(seq 98); do
+for i in $(seq 100); do
 	lines 749 | put_c "$([ $((i % 3)) = 0 ] && echo xact || { [ $((i % 3)) = 1 ] && echo base || echo shared; })/file$i.c"
 done
 noticed lines
