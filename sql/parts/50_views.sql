@@ -121,6 +121,29 @@ SELECT w.name COLLATE "default" AS worker,
 COMMENT ON VIEW taskq.workers IS
     'Workers, registered or declared dead, of the roles that current_user may see; last_seen is null if not known';
 
+CREATE VIEW taskq.schedules WITH (security_barrier) AS
+SELECT s.name COLLATE "default" AS name,
+       s.plan AS schedule,
+       s.queue COLLATE "default" AS queue,
+       s.timezone,
+       s.overlap,
+       s.catch_up,
+       s.enabled,
+       s.next_run,
+       s.last_run,
+       s.last_task_id,
+       s.misses,
+       r.name COLLATE "default" AS owner,
+       s.problem
+  FROM taskq.schedule s
+  LEFT JOIN taskq.role r USING (role_id)
+  LEFT JOIN taskq.known_role k USING (role_id)
+  LEFT JOIN taskq.queue q ON q.name OPERATOR(pg_catalog.=) s.queue
+ WHERE taskq.may_read(coalesce(q.queue_id, 0))
+    OR pg_catalog.pg_has_role(k.oid, 'USAGE');
+COMMENT ON VIEW taskq.schedules IS
+    'Schedules of the queues that current_user may read, and of the roles whose privileges it has';
+
 CREATE VIEW taskq.history WITH (security_barrier) AS
 SELECT t.task_id,
        q.name COLLATE "default" AS queue,

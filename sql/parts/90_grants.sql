@@ -69,6 +69,10 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_workflow_graph', 4),
     ('taskq_timeline', 4),
     ('taskq_await_workflow', 5),
+    ('taskq_schedule', 1),
+    ('taskq_unschedule', 9),
+    ('taskq_run_schedule', 9),
+    ('taskq_preview_schedule', 9),
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
@@ -106,7 +110,7 @@ GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
     taskq.metrics, taskq.workflows, taskq.workflow_steps,
-    taskq.batch_progress TO PUBLIC;
+    taskq.batch_progress, taskq.schedules TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),

@@ -37,6 +37,7 @@ int    tq_guc_max_decision_nesting = 20;
 int    tq_guc_warn_decision_nesting = 10;
 int    tq_guc_max_batch_members = 10000;
 int    tq_guc_max_dependency_results = 16 * 1024;
+int    tq_guc_max_catch_up = 100;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -138,6 +139,10 @@ tq_guc_init(void)
 		"taskq.max_dependency_results",
 		"Maximum size of dependency results that a claim returns inline.",
 		&tq_guc_max_dependency_results, 0, 128 * 1024, PGC_SUSET, GUC_UNIT_KB);
+	define_int(
+		"taskq.max_catch_up",
+		"Maximum number of missed planned times of a schedule that fire late.",
+		&tq_guc_max_catch_up, 1, 10000, PGC_SUSET, 0);
 	define_at_start("taskq.max_workers",
 					"Maximum number of registered workers in all databases.",
 					&tq_guc_max_workers, 1, 1000000);

@@ -40,6 +40,7 @@ extern PGDLLIMPORT int    tq_guc_max_decision_nesting;
 extern PGDLLIMPORT int    tq_guc_warn_decision_nesting; /* 0: never */
 extern PGDLLIMPORT int    tq_guc_max_batch_members;
 extern PGDLLIMPORT int    tq_guc_max_dependency_results; /* kB */
+extern PGDLLIMPORT int    tq_guc_max_catch_up;
 
 extern void        tq_guc_init(void);
 extern int64       tq_guc_heartbeat_interval(void);

@@ -61,6 +61,7 @@
 #include "maintenance/retention.h"
 #include "maintenance/wake_turn.h"
 #include "query/finished_count.h"
+#include "schedule/fire.h"
 #include "shared/heartbeat.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
@@ -81,6 +82,7 @@ static TimestampTz liveness_due = 0;
 static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
+static TimestampTz schedules_due = 0;
 static TimestampTz lanes_due = DT_NOEND;
 
 /* Positions after tasks that other transactions are changing. */
@@ -146,6 +148,8 @@ static TqStmt stmt_roles_gone = {
 static void  start_clock(TimestampTz at);
 static void  run_retention(TimestampTz now);
 static void  run_lanes(TimestampTz now);
+static void  run_schedules(TimestampTz now);
+static int64 duty_next_schedule(int limit);
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
 static bool  try_duty(const char *what, TqDuty duty, int limit);
@@ -180,6 +184,7 @@ tq_duty_start(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	liveness_due = deadline_due = retention_due = timers_due = 0;
+	schedules_due = 0;
 	next_end = 0;
 	tq_wake_turn_start();
 	tq_dead_range_audit_start();
@@ -224,6 +229,7 @@ tq_duty_turn(TimestampTz told)
 			now + (int64) tq_guc_retention_interval * USECS_PER_SEC);
 	next_end = Min(next_end, told);
 	timers_due = Min(timers_due, told);
+	schedules_due = Min(schedules_due, told);
 	if (tq_running_asked_duty(TQ_ASK_DEADLINES))
 		timers_due = deadline_due = now;
 	tq_wake_turn_run(told);
@@ -238,6 +244,8 @@ tq_duty_turn(TimestampTz told)
 		timers_due = Min(tq_step_timer_next(),
 						 now + tq_guc_usecs(tq_guc_deadline_interval));
 	}
+	if (now >= schedules_due)
+		run_schedules(now);
 	if (now >= liveness_due || tq_running_asked_duty(TQ_ASK_WORKERS))
 	{
 		while (turn_of("bound workers", tq_bound_worker_end_gone, BATCH))
@@ -271,7 +279,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(Min(liveness_due, deadline_due), retention_due);
 	next = Min(next, Min(next_end, tq_bound_worker_next()));
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
-	next = Min(next, lanes_due);
+	next = Min(next, Min(lanes_due, schedules_due));
 	if (turn_failed)
 	{
 		next = Max(next, tq_clock_dispatch() + failure_pause);
@@ -311,6 +319,29 @@ run_retention(TimestampTz now)
 	}
 	lanes_due = now;
 	retention_due = now + (int64) tq_guc_retention_interval * USECS_PER_SEC;
+}
+
+/*
+ * Fire the schedules that are due, each in a transaction of its own.  Then
+ * look for the next one, at the latest when a step of the wall clock could
+ * have made one due.
+ */
+static void
+run_schedules(TimestampTz now)
+{
+	schedules_due = now + tq_guc_usecs(tq_guc_deadline_interval);
+	while (turn_of("schedules", tq_fire_run, 1))
+		;
+	(void) turn_of("next schedule", duty_next_schedule, 1);
+}
+
+static int64
+duty_next_schedule(int limit)
+{
+	PushActiveSnapshot(GetTransactionSnapshot());
+	schedules_due = Min(schedules_due, tq_fire_next());
+	PopActiveSnapshot();
+	return 0;
 }
 
 /* Remove sets of tags without live tasks. */
@@ -394,6 +425,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"orphans", duty_orphans, 10 * BATCH, false},
 				  {"deadline", duty_deadline, 10 * BATCH, false},
 				  {"timers", tq_step_timer_run, 10 * BATCH, false},
+				  {"schedules", tq_fire_run, 10 * BATCH, false},
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_liveness_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},

@@ -183,6 +183,16 @@ INSERT INTO promised VALUES
 ('taskq_explain_claim',
  'queue text, worker text DEFAULT NULL, tags text[] DEFAULT NULL', 'text'),
 ('taskq_run_reapers', '', 'TABLE (reaper text, acted bigint)'),
+('taskq_schedule',
+ $$name text, schedule text, queue text, payload jsonb DEFAULT NULL,
+   timezone text DEFAULT 'UTC', overlap text DEFAULT 'allow',
+   catch_up text DEFAULT 'one', options jsonb DEFAULT NULL,
+   enabled boolean DEFAULT true$$, 'void'),
+('taskq_unschedule', 'name text', 'boolean'),
+('taskq_run_schedule', 'name text', 'bigint'),
+('taskq_preview_schedule',
+ $$schedule text, timezone text DEFAULT 'UTC', anchor timestamptz DEFAULT NULL,
+   after timestamptz DEFAULT NULL, max_rows int DEFAULT 10$$, 'SETOF timestamptz'),
 ('taskq_activate', '', 'void'),
 ('taskq_health', '', 'TABLE (check_name text, ok boolean, detail text)'),
 ('taskq_check', '', 'TABLE (problem text, detail text)'),
@@ -232,6 +242,10 @@ INSERT INTO promised_row VALUES
  'worker text, state text, queues text[], tags text[], running bigint,
   max_running int, bound boolean, role text, registered_at timestamptz,
   last_seen timestamptz, info jsonb'),
+('schedules',
+ 'name text, schedule text, queue text, timezone text, overlap text,
+  catch_up text, enabled boolean, next_run timestamptz, last_run timestamptz,
+  last_task_id bigint, misses bigint, owner text, problem text'),
 ('documents',
  'namespace text, key text, secondary_key text, doc_id bigint, version bigint,
   content jsonb, worker text, lease_until timestamptz'),
@@ -259,7 +273,7 @@ INSERT INTO later VALUES
 ('taskq_open_case'), ('taskq_update_case'),
 ('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'), ('taskq_events'),
 ('taskq_ack_events'), ('workflow_performance'),
-('dead_letter_case'), ('taskq_schedule'), ('taskq_unschedule'), ('schedules');
+('dead_letter_case');
 
 -- What exists: functions of the extension, and rows that every role may see.
 CREATE TEMP VIEW member AS

@@ -158,6 +158,7 @@ BEGIN
     PERFORM taskq_complete(task_id, token, to_jsonb(word)) FROM taskq_claim(q);
     PERFORM m.submit(q, 'waiting', 0);
     PERFORM taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', q, 'key', 'mark of ' || q, 'content', word)));
+    PERFORM taskq_schedule('mark of ' || q, 'every 10 years', q);
 END
 $$;
 SELECT m.fill(q) FROM unnest(ARRAY['q1', 'q2', 'q3']) q;

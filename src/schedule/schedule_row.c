@@ -1,0 +1,189 @@
+/*
+ * schedule_row.c
+ *		Reads and writes rows of taskq.schedule.
+ *
+ * A row that was read is locked until the transaction ends, so only one
+ * session at a time fires or changes a schedule.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "base/clock.h"
+#include "base/spi.h"
+#include "schedule/schedule_row.h"
+#include "store/snapshot.h"
+#include "xact/xact.h"
+
+#define COLUMNS                                                               \
+	"name, plan, queue, payload, timezone, overlap, catch_up, options,"       \
+	" enabled, role_id, anchor, position, last_run, last_task_id, misses,"    \
+	" problem"
+
+static TqStmt stmt_find = {"SELECT " COLUMNS " FROM taskq.schedule"
+						   " WHERE name = $1 FOR UPDATE",
+						   {TEXTOID}};
+
+static TqStmt stmt_due = {"SELECT " COLUMNS " FROM taskq.schedule"
+						  " WHERE due_at <= $1 ORDER BY due_at, name LIMIT 1"
+						  " FOR UPDATE SKIP LOCKED",
+						  {TIMESTAMPTZOID}};
+
+static TqStmt stmt_next = {"SELECT min(due_at) FROM taskq.schedule"};
+
+static TqStmt stmt_add = {
+	"INSERT INTO taskq.schedule (name, plan, queue, timezone, overlap,"
+	" catch_up, enabled, role_id, anchor, position)"
+	" VALUES ($1, '', '', '', '', '', false, $2, '-infinity', 0)"
+	" ON CONFLICT (name) DO NOTHING",
+	{TEXTOID, INT4OID}};
+
+static TqStmt stmt_write = {
+	"UPDATE taskq.schedule SET plan = $2, queue = $3, payload = $4,"
+	" timezone = $5, overlap = $6, catch_up = $7, options = $8, enabled = $9,"
+	" role_id = $10, anchor = $11, position = $12, last_run = $13,"
+	" last_task_id = $14, misses = $15, problem = $16 WHERE name = $1",
+	{TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID,
+	 BOOLOID, INT4OID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, INT8OID,
+	 INT8OID, TEXTOID}};
+
+static TqStmt stmt_write_next = {
+	"UPDATE taskq.schedule SET next_run = $2, due_at = $2 WHERE name = $1",
+	{TEXTOID, TIMESTAMPTZOID}};
+
+static TqStmt stmt_postpone = {
+	"UPDATE taskq.schedule SET problem = $2, due_at = $3 WHERE name = $1",
+	{TEXTOID, TEXTOID, TIMESTAMPTZOID}};
+
+static TqStmt stmt_delete = {"DELETE FROM taskq.schedule WHERE name = $1",
+							 {TEXTOID}};
+
+static bool read_row(TqStmt *stmt, Datum arg, TqSchedule *row);
+
+/* Lock and read a schedule.  Returns false if it does not exist. */
+bool
+tq_schedule_row_find(const char *name, TqSchedule *row)
+{
+	return read_row(&stmt_find, CStringGetTextDatum(name), row);
+}
+
+/* Lock and read the schedule that has been due for longest. */
+bool
+tq_schedule_row_due(TimestampTz now, TqSchedule *row)
+{
+	return read_row(&stmt_due, TimestampTzGetDatum(now), row);
+}
+
+static bool
+read_row(TqStmt *stmt, Datum arg, TqSchedule *row)
+{
+	TqSpi spi;
+	bool  found;
+
+	tq_snapshot_renew();
+	tq_spi_enter(&spi);
+	found = tq_spi_run(stmt, &arg, NULL, SPI_OK_SELECT, 1) > 0;
+	if (found)
+	{
+		row->name = tq_spi_text(&spi, 0, 1);
+		row->text = tq_spi_text(&spi, 0, 2);
+		row->queue = tq_spi_text(&spi, 0, 3);
+		row->payload = tq_spi_jsonb(&spi, 0, 4);
+		row->zone = tq_spi_text(&spi, 0, 5);
+		row->overlap = tq_spi_text(&spi, 0, 6);
+		row->catch_up = tq_spi_text(&spi, 0, 7);
+		row->options = tq_spi_jsonb(&spi, 0, 8);
+		row->enabled = tq_spi_bool(0, 9);
+		row->role_id = tq_spi_int4(0, 10, 0);
+		row->anchor = tq_spi_time(0, 11, 0);
+		row->position = tq_spi_int8(0, 12, 0);
+		row->last_run = tq_spi_time(0, 13, DT_NOEND);
+		row->last_task_id = tq_spi_int8(0, 14, 0);
+		row->misses = tq_spi_int8(0, 15, 0);
+		row->problem = tq_spi_text(&spi, 0, 16);
+	}
+	tq_spi_leave(&spi);
+	return found;
+}
+
+/* When the next schedule is due, by the wall clock. */
+TimestampTz
+tq_schedule_row_next_due(void)
+{
+	return tq_spi_find_time(&stmt_next, NULL, DT_NOEND);
+}
+
+/*
+ * Write a schedule whose row is locked.  It is due at its next planned time,
+ * and not at all if it is disabled.
+ */
+void
+tq_schedule_row_write(const TqSchedule *row, const TqPlan *plan)
+{
+	TimestampTz next = row->enabled ? tq_plan_time(plan, row->position)
+									: DT_NOEND;
+	Datum       args[16];
+	bool        nulls[16] = {false};
+
+#define GIVEN(n, value, datum)                                                \
+	(nulls[n] = !(value), args[n] = nulls[n] ? (Datum) 0 : (datum))
+	args[0] = CStringGetTextDatum(row->name);
+	args[1] = CStringGetTextDatum(row->text);
+	args[2] = CStringGetTextDatum(row->queue);
+	GIVEN(3, row->payload != NULL, JsonbPGetDatum(row->payload));
+	args[4] = CStringGetTextDatum(row->zone);
+	args[5] = CStringGetTextDatum(row->overlap);
+	args[6] = CStringGetTextDatum(row->catch_up);
+	GIVEN(7, row->options != NULL, JsonbPGetDatum(row->options));
+	args[8] = BoolGetDatum(row->enabled);
+	args[9] = Int32GetDatum(row->role_id);
+	args[10] = TimestampTzGetDatum(row->anchor);
+	args[11] = Int64GetDatum(row->position);
+	GIVEN(12, row->last_run != DT_NOEND, TimestampTzGetDatum(row->last_run));
+	GIVEN(13, row->last_task_id != 0, Int64GetDatum(row->last_task_id));
+	args[14] = Int64GetDatum(row->misses);
+	GIVEN(15, row->problem != NULL, CStringGetTextDatum(row->problem));
+	tq_spi_execute(&stmt_write, args, nulls, SPI_OK_UPDATE);
+	memset(nulls, 0, sizeof(nulls));
+	GIVEN(1, next != DT_NOEND, TimestampTzGetDatum(next));
+	tq_spi_execute(&stmt_write_next, args, nulls, SPI_OK_UPDATE);
+#undef GIVEN
+	/* the background worker sleeps on the dispatch clock */
+	if (next != DT_NOEND)
+		tq_xact_due(next + (tq_clock_dispatch() - tq_clock_wall()));
+}
+
+/* Note an error, and try the same planned time again later. */
+void
+tq_schedule_row_postpone(const char *name, const char *problem,
+						 TimestampTz due)
+{
+	Datum args[3];
+
+	args[0] = CStringGetTextDatum(name);
+	args[1] = CStringGetTextDatum(problem);
+	args[2] = TimestampTzGetDatum(due);
+	tq_spi_execute(&stmt_postpone, args, NULL, SPI_OK_UPDATE);
+}
+
+/* Add a row that the caller fills in.  Returns false if the name is taken. */
+bool
+tq_schedule_row_add(const TqSchedule *row)
+{
+	Datum args[2] = {CStringGetTextDatum(row->name),
+					 Int32GetDatum(row->role_id)};
+
+	return tq_spi_execute(&stmt_add, args, NULL, SPI_OK_INSERT) == 1;
+}
+
+bool
+tq_schedule_row_delete(const char *name)
+{
+	Datum arg = CStringGetTextDatum(name);
+
+	return tq_spi_execute(&stmt_delete, &arg, NULL, SPI_OK_DELETE) == 1;
+}

@@ -1,0 +1,133 @@
+--
+-- schedule: save, fire, overlap, catch up, rights, errors
+--
+SELECT taskq_create_queue('s');
+CREATE VIEW t.shown AS
+SELECT name, schedule, queue, timezone, overlap, catch_up, enabled, date_trunc('minute', next_run - now()) AS next_in,
+       last_run IS NOT NULL AS ran, misses, problem
+  FROM taskq.schedules;
+CREATE FUNCTION t.fired() RETURNS bigint LANGUAGE sql AS $$SELECT acted FROM taskq_run_reapers() WHERE reaper = 'schedules'$$;
+-- set the clock of a schedule back, as after an outage; in a transaction, since the background
+-- worker would fire it, too
+CREATE FUNCTION t.outage(text, interval) RETURNS void LANGUAGE sql AS
+$$UPDATE taskq.schedule SET anchor = anchor - $2, next_run = next_run - $2, due_at = due_at - $2 WHERE name = $1$$;
+BEGIN;
+SELECT taskq_schedule('a', 'every 1 hour', 's', '{"n": 1}', options => '{"priority": 7, "headers": {"h": 1}, "tags": ["x"]}');
+SELECT * FROM t.shown;
+COMMIT;
+SELECT t.fired();
+BEGIN;
+SELECT t.outage('a', '61 min');
+SELECT t.fired(), t.fired();
+COMMIT;
+SELECT k.payload, k.priority, k.tags, k.headers - 'planned_at' AS headers,
+       (k.headers ->> 'planned_at')::timestamptz = s.last_run AS planned,
+       k.reference = 'a@' || (k.headers ->> 'planned_at') AS reference, s.last_task_id = k.task_id AS last
+  FROM taskq.tasks k, taskq.schedules s WHERE k.queue = 's';
+-- the same text and zone keep the place, another text or zone does not
+CREATE TABLE t.kept AS SELECT next_run FROM taskq.schedules;
+SELECT taskq_schedule('a', 'every 1 hour', 's', '2');
+SELECT s.next_run = k.next_run AS kept FROM taskq.schedules s, t.kept k;
+SELECT taskq_schedule('a', 'every 1 hour', 's', '2', 'Europe/Berlin');
+SELECT s.next_run = k.next_run AS kept FROM taskq.schedules s, t.kept k;
+SELECT taskq_schedule('a', 'every 2 hours', 's', '2');
+SELECT next_run > now() + '119 min' AS late, misses FROM taskq.schedules;
+-- what passed while it was disabled is not missed
+SELECT taskq_schedule('a', 'every 2 hours', 's', enabled => false);
+BEGIN;
+SELECT t.outage('a', '5 hours');
+SELECT t.fired(), next_run FROM taskq.schedules;
+COMMIT;
+SELECT taskq_schedule('a', 'every 2 hours', 's');
+SELECT t.fired(), next_run > now() AS next, misses FROM taskq.schedules;
+SELECT taskq_unschedule('a'), taskq_unschedule('a');
+-- catch up: a week of hours
+SELECT taskq_purge('s', '{pending}');
+BEGIN;
+SELECT taskq_schedule(c, 'every 1 hour', 's', to_jsonb(c), catch_up => c), t.outage(c, '7 days 30 minutes') FROM unnest('{none,one,all}'::text[]) c;
+SET taskq.max_catch_up = 5;
+SELECT t.fired(), t.fired();
+COMMIT;
+SELECT payload #>> '{}' AS catch_up, count(*) FROM taskq.tasks WHERE queue = 's' GROUP BY 1 ORDER BY 1;
+SELECT name, misses, next_run > now() AS next, problem FROM taskq.schedules ORDER BY name;
+RESET taskq.max_catch_up;
+SELECT taskq_unschedule(name) FROM taskq.schedules;
+-- one time only
+SELECT taskq_purge('s', '{pending}');
+SELECT taskq_schedule('once', 'at ' || (now() + '1 hour')::text, 's');
+BEGIN;
+SELECT t.outage('once', '61 min');
+SELECT t.fired(), t.fired();
+COMMIT;
+SELECT next_run, misses, last_run IS NOT NULL AS ran FROM taskq.schedules;
+SELECT count(*) FROM taskq.tasks WHERE queue = 's';
+SELECT taskq_unschedule('once');
+-- overlap
+SELECT taskq_purge('s', '{pending}');
+SELECT taskq_schedule(o, 'every 1 hour', 's', to_jsonb(o), overlap => o) FROM unnest('{allow,skip,replace}'::text[]) o;
+SELECT o, taskq_run_schedule(o) IS NULL AS skipped, taskq_run_schedule(o) IS NULL AS skipped FROM unnest('{allow,skip,replace}'::text[]) o;
+SELECT payload #>> '{}' AS overlap, state, count(*) FROM taskq.tasks WHERE queue = 's' GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT name, misses FROM taskq.schedules ORDER BY name;
+CREATE TABLE t.held AS SELECT * FROM taskq_claim('s', 'w', max_tasks => 9);
+SELECT taskq_run_schedule('replace') IS NOT NULL AS submitted;
+SELECT payload, state, cancel_requested_at IS NOT NULL AS asked_to_stop FROM taskq.tasks WHERE queue = 's' AND payload = '"replace"' ORDER BY task_id;
+SELECT taskq_unschedule(name) FROM taskq.schedules;
+-- an error is kept, the others fire, and the schedule is tried again
+SELECT taskq_create_queue('gone');
+SELECT taskq_schedule('bad', 'every 1 hour', 'gone'), taskq_schedule('good', 'every 1 hour', 's');
+SELECT taskq_drop_queue('gone');
+BEGIN;
+SELECT t.outage(name, '61 min') FROM taskq.schedules;
+SELECT t.fired();
+COMMIT;
+SELECT s.name, s.problem, s.last_run IS NOT NULL AS ran, r.due_at > r.next_run AS later FROM taskq.schedules s JOIN taskq.schedule r USING (name) ORDER BY name;
+SELECT taskq_create_queue('gone');
+BEGIN;
+SELECT t.outage('bad', '2 min');
+SELECT t.fired();
+COMMIT;
+SELECT name, problem, misses FROM taskq.schedules ORDER BY name;
+SELECT t.try('SELECT taskq_run_schedule(''nothing'')');
+SELECT taskq_unschedule(name) FROM taskq.schedules;
+-- the owner's rights count, at saving and at each firing
+CREATE ROLE regress_saver;
+CREATE ROLE regress_other;
+SELECT taskq_grant('s', 'regress_saver', '{submit}'), taskq_grant('s', 'regress_other', '{submit,read}');
+SET ROLE regress_saver;
+SELECT taskq_schedule('mine', 'every 1 hour', 's');
+SELECT t.try('SELECT taskq_schedule(''mine'', ''every 1 hour'', ''gone'')');
+SELECT name, owner FROM taskq.schedules;
+SET ROLE regress_other;
+SELECT name, owner FROM taskq.schedules;
+SELECT t.try(f) FROM unnest(ARRAY['SELECT taskq_schedule(''mine'', ''every 1 hour'', ''s'')', 'SELECT taskq_unschedule(''mine'')', 'SELECT taskq_run_schedule(''mine'')']) f;
+RESET ROLE;
+SELECT taskq_run_schedule('mine') IS NOT NULL AS ran;
+SELECT submitted_by, run_as FROM taskq.tasks WHERE queue = 's' AND submitted_by = 'regress_saver';
+SELECT taskq_revoke('s', 'regress_saver', '{submit}');
+BEGIN;
+SELECT t.outage('mine', '61 min');
+SELECT t.fired();
+COMMIT;
+SELECT name, problem FROM taskq.schedules;
+SELECT count(*) FROM taskq.tasks WHERE queue = 's' AND submitted_by = 'regress_saver';
+SELECT taskq_revoke('s', 'regress_other', '{submit,read}'), taskq_unschedule('mine');
+-- errors
+SELECT left(p, 40) AS schedule, t.try(format('SELECT taskq_schedule(''e'', %L, ''s'')', p))
+  FROM unnest(ARRAY['', 'daily', 'every', 'every day at noonish', 'every 1 day at', 'every 1 day at 24:00', 'every 1 day at 25:00', 'every 0 seconds', 'every -1 day', 'every 1 day -1 hour', 'every 0.5 seconds',
+       'every 101 years', 'every 9999999999 years', 'at', 'at once', 'at infinity', 'at 2020-01-01', 'at 2027-02-30', '*/5 * * * *', '0 3 * * mon', '* * * *', repeat('x', 501)]) p;
+SELECT t.try(f) FROM unnest(ARRAY[
+    'SELECT taskq_schedule(NULL, ''every 1 h'', ''s'')', 'SELECT taskq_schedule(''e'', NULL, ''s'')', 'SELECT taskq_schedule(''e'', ''every 1 h'', NULL)',
+    'SELECT taskq_schedule('''', ''every 1 h'', ''s'')', 'SELECT taskq_schedule(repeat(''n'', 201), ''every 1 h'', ''s'')', 'SELECT taskq_schedule(e''a\nb'', ''every 1 h'', ''s'')',
+    'SELECT taskq_schedule(''e'', ''every 1 h'', ''nowhere'')', 'SELECT taskq_schedule(''e'', ''every 1 h'', ''*'')',
+    'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', timezone => ''Mars/Olympus'')', 'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', overlap => ''x'')',
+    'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', catch_up => ''x'')', 'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', options => ''[]'')',
+    'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', options => ''{"queue": "gone"}'')', 'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', options => ''{"reference": null}'')',
+    'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', options => ''{"colour": 1}'')', 'SELECT taskq_schedule(''e'', ''every 1 h'', ''s'', options => ''{"priority": "x"}'')',
+    'SELECT taskq_preview_schedule(NULL)', 'SELECT taskq_preview_schedule(''every 1 h'', max_rows => 0)']) f;
+SELECT count(*) FROM taskq.schedules;
+-- text is case-insensitive; a timestamp may have a zone of its own
+SELECT at AT TIME ZONE 'UTC' FROM taskq_preview_schedule(' EVERY 1 Day AT 9:00', 'Asia/Tokyo', '2026-11-01 00:00Z', max_rows => 2) at;
+SELECT at AT TIME ZONE 'UTC' FROM unnest('{"at 2027-03-28 02:30","at 2027-03-28 02:30+00","at 2027-01-01 9:00 America/New_York"}'::text[]) p, taskq_preview_schedule(p, 'Europe/Berlin') at;
+SELECT count(*) FROM taskq_preview_schedule('every 100 years', 'UTC', max_rows => 10000);
+SELECT * FROM taskq_check();
+DROP ROLE regress_saver, regress_other;

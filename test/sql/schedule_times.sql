@@ -1,0 +1,75 @@
+--
+-- schedule_times: planned times, compared with those that Python's zoneinfo gives
+-- (written by test/schedule/times.py)
+--
+CREATE TABLE t.planned (plan text, zone text, saved timestamptz, n int, at timestamptz);
+INSERT INTO t.planned VALUES
+('every 1 day at 02:30', 'Europe/Berlin', '2026-03-27 11:00:00Z', 1, '2026-03-28 01:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-03-27 11:00:00Z', 2, '2026-03-29 01:00:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-03-27 11:00:00Z', 3, '2026-03-30 00:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-03-27 11:00:00Z', 4, '2026-03-31 00:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-03-27 11:00:00Z', 5, '2026-04-01 00:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-10-23 10:00:00Z', 1, '2026-10-24 00:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-10-23 10:00:00Z', 2, '2026-10-25 01:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-10-23 10:00:00Z', 3, '2026-10-26 01:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-10-23 10:00:00Z', 4, '2026-10-27 01:30:00Z'),
+('every 1 day at 02:30', 'Europe/Berlin', '2026-10-23 10:00:00Z', 5, '2026-10-28 01:30:00Z'),
+('every 1 day at 02:00', 'Europe/Berlin', '2026-03-27 11:00:00Z', 1, '2026-03-28 01:00:00Z'),
+('every 1 day at 02:00', 'Europe/Berlin', '2026-03-27 11:00:00Z', 2, '2026-03-29 01:00:00Z'),
+('every 1 day at 02:00', 'Europe/Berlin', '2026-03-27 11:00:00Z', 3, '2026-03-30 00:00:00Z'),
+('every 1 day at 03:00', 'Europe/Berlin', '2026-10-23 10:00:00Z', 1, '2026-10-24 01:00:00Z'),
+('every 1 day at 03:00', 'Europe/Berlin', '2026-10-23 10:00:00Z', 2, '2026-10-25 02:00:00Z'),
+('every 1 day at 03:00', 'Europe/Berlin', '2026-10-23 10:00:00Z', 3, '2026-10-26 02:00:00Z'),
+('every 1 day at 02:30', 'America/New_York', '2026-03-06 17:00:00Z', 1, '2026-03-07 07:30:00Z'),
+('every 1 day at 02:30', 'America/New_York', '2026-03-06 17:00:00Z', 2, '2026-03-08 07:00:00Z'),
+('every 1 day at 02:30', 'America/New_York', '2026-03-06 17:00:00Z', 3, '2026-03-09 06:30:00Z'),
+('every 1 day at 02:30', 'America/New_York', '2026-03-06 17:00:00Z', 4, '2026-03-10 06:30:00Z'),
+('every 1 day at 01:30', 'America/New_York', '2026-10-30 16:00:00Z', 1, '2026-10-31 05:30:00Z'),
+('every 1 day at 01:30', 'America/New_York', '2026-10-30 16:00:00Z', 2, '2026-11-01 06:30:00Z'),
+('every 1 day at 01:30', 'America/New_York', '2026-10-30 16:00:00Z', 3, '2026-11-02 06:30:00Z'),
+('every 1 day at 01:30', 'America/New_York', '2026-10-30 16:00:00Z', 4, '2026-11-03 06:30:00Z'),
+('every 1 day at 02:15', 'Australia/Lord_Howe', '2026-10-02 01:30:00Z', 1, '2026-10-02 15:45:00Z'),
+('every 1 day at 02:15', 'Australia/Lord_Howe', '2026-10-02 01:30:00Z', 2, '2026-10-03 15:30:00Z'),
+('every 1 day at 02:15', 'Australia/Lord_Howe', '2026-10-02 01:30:00Z', 3, '2026-10-04 15:15:00Z'),
+('every 1 day at 02:15', 'Australia/Lord_Howe', '2026-10-02 01:30:00Z', 4, '2026-10-05 15:15:00Z'),
+('every 1 day at 01:45', 'Australia/Lord_Howe', '2026-04-03 01:00:00Z', 1, '2026-04-03 14:45:00Z'),
+('every 1 day at 01:45', 'Australia/Lord_Howe', '2026-04-03 01:00:00Z', 2, '2026-04-04 15:15:00Z'),
+('every 1 day at 01:45', 'Australia/Lord_Howe', '2026-04-03 01:00:00Z', 3, '2026-04-05 15:15:00Z'),
+('every 1 day at 01:45', 'Australia/Lord_Howe', '2026-04-03 01:00:00Z', 4, '2026-04-06 15:15:00Z'),
+('every 7 days', 'America/New_York', '2026-02-22 07:30:00Z', 1, '2026-03-01 07:30:00Z'),
+('every 7 days', 'America/New_York', '2026-02-22 07:30:00Z', 2, '2026-03-08 07:00:00Z'),
+('every 7 days', 'America/New_York', '2026-02-22 07:30:00Z', 3, '2026-03-15 06:30:00Z'),
+('every 7 days', 'America/New_York', '2026-02-22 07:30:00Z', 4, '2026-03-22 06:30:00Z'),
+('every 12 hours', 'Europe/Berlin', '2026-03-28 08:00:00Z', 1, '2026-03-28 20:00:00Z'),
+('every 12 hours', 'Europe/Berlin', '2026-03-28 08:00:00Z', 2, '2026-03-29 08:00:00Z'),
+('every 12 hours', 'Europe/Berlin', '2026-03-28 08:00:00Z', 3, '2026-03-29 20:00:00Z'),
+('every 12 hours', 'Europe/Berlin', '2026-03-28 08:00:00Z', 4, '2026-03-30 08:00:00Z'),
+('every 12 hours at 01:00', 'Europe/Berlin', '2026-10-23 22:30:00Z', 1, '2026-10-23 23:00:00Z'),
+('every 12 hours at 01:00', 'Europe/Berlin', '2026-10-23 22:30:00Z', 2, '2026-10-24 11:00:00Z'),
+('every 12 hours at 01:00', 'Europe/Berlin', '2026-10-23 22:30:00Z', 3, '2026-10-24 23:00:00Z'),
+('every 12 hours at 01:00', 'Europe/Berlin', '2026-10-23 22:30:00Z', 4, '2026-10-25 11:00:00Z'),
+('every 1 month at 09:00', 'Europe/Berlin', '2026-01-31 09:00:00Z', 1, '2026-02-28 08:00:00Z'),
+('every 1 month at 09:00', 'Europe/Berlin', '2026-01-31 09:00:00Z', 2, '2026-03-31 07:00:00Z'),
+('every 1 month at 09:00', 'Europe/Berlin', '2026-01-31 09:00:00Z', 3, '2026-04-30 07:00:00Z'),
+('every 1 month at 09:00', 'Europe/Berlin', '2026-01-31 09:00:00Z', 4, '2026-05-31 07:00:00Z'),
+('every 1 month at 09:00', 'Europe/Berlin', '2026-01-31 09:00:00Z', 5, '2026-06-30 07:00:00Z'),
+('every 1 month at 09:00', 'Europe/Berlin', '2026-01-31 09:00:00Z', 6, '2026-07-31 07:00:00Z'),
+('every 1 month', 'America/New_York', '2028-01-01 04:30:00Z', 1, '2028-02-01 04:30:00Z'),
+('every 1 month', 'America/New_York', '2028-01-01 04:30:00Z', 2, '2028-03-01 04:30:00Z'),
+('every 1 month', 'America/New_York', '2028-01-01 04:30:00Z', 3, '2028-04-01 03:30:00Z'),
+('every 1 month', 'America/New_York', '2028-01-01 04:30:00Z', 4, '2028-05-01 03:30:00Z'),
+('every 1 year at 00:00', 'UTC', '2028-02-29 08:00:00Z', 1, '2029-02-28 00:00:00Z'),
+('every 1 year at 00:00', 'UTC', '2028-02-29 08:00:00Z', 2, '2030-02-28 00:00:00Z'),
+('every 1 year at 00:00', 'UTC', '2028-02-29 08:00:00Z', 3, '2031-02-28 00:00:00Z'),
+('every 1 year at 00:00', 'UTC', '2028-02-29 08:00:00Z', 4, '2032-02-29 00:00:00Z'),
+('every 1 month 1 day at 06:00', 'UTC', '2028-01-30 08:00:00Z', 1, '2028-03-01 06:00:00Z'),
+('every 1 month 1 day at 06:00', 'UTC', '2028-01-30 08:00:00Z', 2, '2028-04-01 06:00:00Z'),
+('every 1 month 1 day at 06:00', 'UTC', '2028-01-30 08:00:00Z', 3, '2028-05-03 06:00:00Z');
+SELECT count(*) AS compared FROM t.planned;
+SELECT p.*, s.at AS given
+  FROM t.planned p
+  FULL JOIN (SELECT DISTINCT ON (c.plan, c.zone, c.saved, v.n) c.plan, c.zone, c.saved, v.n, v.at
+               FROM (SELECT plan, zone, saved, max(n)::int AS rows FROM t.planned GROUP BY 1, 2, 3) c,
+                    taskq_preview_schedule(c.plan, c.zone, c.saved, max_rows => c.rows) WITH ORDINALITY v (at, n)) s
+    USING (plan, zone, saved, n)
+ WHERE s.at IS DISTINCT FROM p.at;
