@@ -17,6 +17,7 @@ SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{r
             WHEN name = 'workflow_id' THEN '(SELECT max(workflow_id) FROM taskq.workflows)'
             WHEN name = 'task_id' AND function IN ('taskq_ancestor_results', 'taskq_dependency_results', 'taskq_checkpoints') THEN '(SELECT max(task_id) FROM taskq.workflow_steps)'
             WHEN name = 'format' THEN '''dot'''
+            WHEN name = 'schedule' THEN '''every 1 h''' WHEN name = 'timezone' THEN '''UTC''' WHEN name = 'overlap' THEN '''allow''' WHEN name = 'catch_up' THEN '''one'''
             WHEN name = 'definition' THEN '''{"name": "x", "version": "1", "steps": []}'''
             WHEN name = 'task_id' THEN '$i' WHEN name = 'token' THEN '$t' WHEN name = 'task_ids' THEN 'ARRAY[$i]'
             WHEN name = 'tokens' THEN 'ARRAY[$t]' WHEN name = 'results' THEN 'ARRAY[''{}''::jsonb]' WHEN name IN ('tasks', 'decisions') THEN '''[]'''
@@ -34,7 +35,7 @@ SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{r
             WHEN name = 'max_attempts' OR name = 'max_tasks' OR name = 'max_rows' OR name = 'max_running' THEN '5'
             WHEN type = 'text' THEN '''word''' WHEN type = 'text[]' THEN '''{a,b}''' WHEN type = 'jsonb' THEN '''{}''' WHEN type = 'jsonb[]' THEN '''{1,2}'''
             WHEN type = 'boolean' THEN 'false' WHEN type = 'interval' THEN '''1 s''' WHEN type = 'bytea' THEN '''\x00''' WHEN type = 'real' THEN '0.5'
-            WHEN type = 'integer' THEN '1' WHEN type = 'bigint' THEN '1' END;
+            WHEN type = 'integer' THEN '1' WHEN type = 'bigint' THEN '1' WHEN type = 'timestamp with time zone' THEN 'now()' END;
 $$;
 CREATE VIEW t.argument AS
 SELECT p.proname::text AS function, a.n::int AS n, a.name, format_type(p.proargtypes[a.n - 1], NULL) AS type,

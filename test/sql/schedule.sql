@@ -68,7 +68,7 @@ SELECT taskq_schedule(o, 'every 1 hour', 's', to_jsonb(o), overlap => o) FROM un
 SELECT o, taskq_run_schedule(o) IS NULL AS skipped, taskq_run_schedule(o) IS NULL AS skipped FROM unnest('{allow,skip,replace}'::text[]) o;
 SELECT payload #>> '{}' AS overlap, state, count(*) FROM taskq.tasks WHERE queue = 's' GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT name, misses FROM taskq.schedules ORDER BY name;
-CREATE TABLE t.held AS SELECT * FROM taskq_claim('s', 'w', max_tasks => 9);
+CREATE TABLE t.fired AS SELECT * FROM taskq_claim('s', 'w', max_tasks => 9);
 SELECT taskq_run_schedule('replace') IS NOT NULL AS submitted;
 SELECT payload, state, cancel_requested_at IS NOT NULL AS asked_to_stop FROM taskq.tasks WHERE queue = 's' AND payload = '"replace"' ORDER BY task_id;
 SELECT taskq_unschedule(name) FROM taskq.schedules;
