@@ -12,6 +12,8 @@ use TaskqTest;
 
 my $node = start_node('counters', init => { allows_streaming => 1 }, 'taskq.max_counters' => 16, 'autovacuum' => 'off');
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash, or reach a standby, immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 
 # How the view differs from the rows; empty if it does not.
 my $differences = <<'SQL';

@@ -18,6 +18,8 @@ my $replica = start_node('replica', 'fsync' => 'off', 'max_logical_replication_w
 	'max_sync_workers_per_subscription' => 4, 'max_worker_processes' => 24, 'max_replication_slots' => 30,
 	'taskq.reaper_interval' => "'100 ms'", 'taskq.deadline_interval' => "'100 ms'", 'taskq.retention_interval' => "'1 s'");
 my $sql = sub { $publisher->safe_psql('postgres', $_[0]) };
+# Decoding reads what is on disk.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 
 is($sql->(<<'SQL'), '', 'every table with columns has a replica identity');
 SELECT c.relname FROM pg_class c
