@@ -15,6 +15,8 @@ use TaskqWaiters;
 
 my $node = start_node('await', 'restart_after_crash' => 'on');
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 
 waiters_of($node);
 

@@ -33,6 +33,8 @@ my $node = start_node(
 	'max_prepared_transactions' => 60,
 	'restart_after_crash' => 'on');
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 
 $sql->(<<'SQL');
 SELECT taskq_create_queue(q, o::jsonb || '{"max_attempts": -1, "retry": "fixed", "retry_base": "0 s", "retention": "none"}')

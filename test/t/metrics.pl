@@ -13,6 +13,8 @@ use TaskqTest;
 
 my $node = start_node('metrics', 'taskq.max_metrics' => 16, 'autovacuum' => 'off', 'restart_after_crash' => 'on');
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 my $file = $node->data_dir . '/pg_stat/taskq_metrics.stat';
 
 # "claimed 3 completed 2 ..." of a queue; histograms by their counts

@@ -14,6 +14,8 @@ use Time::HiRes qw(time);
 
 my $node = start_node('transactions', 'deadlock_timeout' => "'50ms'");
 my $sql = sub { $node->safe_psql('postgres', shift) };
+# A claim must survive a crash that follows it immediately.
+$sql->(q{SELECT taskq_alter_queue('*', '{"claim_durability": "flushed"}')});
 my $seen = sub { $sql->("SELECT state, attempt FROM taskq_get($_[0])") };
 my $submit = sub { $sql->("SELECT taskq_submit('$_[0]')") };
 
