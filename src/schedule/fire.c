@@ -20,6 +20,7 @@
  */
 #include "base/compat.h"
 
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -175,7 +176,7 @@ fire_due(void *arg)
 		schedule->position++;
 	}
 	schedule->problem = NULL;
-	tq_schedule_row_write(schedule, &plan);
+	tq_schedule_row_place(schedule, &plan);
 }
 
 /*
@@ -214,7 +215,7 @@ tq_fire_now(TqSchedule *schedule, int64 *task_id)
 				 &plan);
 	fire(&firing);
 	schedule->problem = NULL;
-	tq_schedule_row_write(schedule, &plan);
+	tq_schedule_row_place(schedule, &plan);
 	*task_id = firing.task_id;
 	return !firing.skipped;
 }
@@ -322,20 +323,12 @@ add_headers(Jsonb *given, const Firing *firing)
 	return DatumGetJsonbP(added);
 }
 
-/* A time as in ISO 8601, whatever the settings of the session. */
+/* The time in UTC as in ISO 8601, as the server writes it into JSON. */
 static char *
 utc_text(TimestampTz at)
 {
-	struct pg_tm tm;
-	fsec_t       fsec;
+	int utc = 0;
 
-	if (timestamp2tm(at, NULL, &tm, &fsec, NULL, NULL) != 0)
-		ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-						errmsg("timestamp out of range")));
-	return fsec == 0 ? psprintf("%04d-%02d-%02dT%02d:%02d:%02dZ", tm.tm_year,
-								tm.tm_mon, tm.tm_mday, tm.tm_hour, tm.tm_min,
-								tm.tm_sec)
-					 : psprintf("%04d-%02d-%02dT%02d:%02d:%02d.%06dZ",
-								tm.tm_year, tm.tm_mon, tm.tm_mday, tm.tm_hour,
-								tm.tm_min, tm.tm_sec, (int) fsec);
+	return JsonEncodeDateTime(NULL, TimestampTzGetDatum(at), TIMESTAMPTZOID,
+							  &utc);
 }

@@ -61,6 +61,7 @@ static int64       shortest(const Interval *step);
 static Timestamp   to_local(TimestampTz at, pg_tz *zone);
 static TimestampTz to_instant(Timestamp local, pg_tz *zone);
 static void        raise_malformed(void) pg_attribute_noreturn();
+static void        raise_out_of_range(void) pg_attribute_noreturn();
 
 /*
  * Read a plan.  The anchor is when the schedule was saved; if it is not new,
@@ -306,8 +307,7 @@ to_local(TimestampTz at, pg_tz *zone)
 
 	if (timestamp2tm(at, &offset, &tm, &fsec, NULL, zone) != 0 ||
 		tm2timestamp(&tm, fsec, NULL, &local) != 0)
-		ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-						errmsg("timestamp out of range")));
+		raise_out_of_range();
 	return local;
 }
 
@@ -321,11 +321,10 @@ to_instant(Timestamp local, pg_tz *zone)
 	Timestamp    gap;
 
 	if (timestamp2tm(local, NULL, &tm, &fsec, NULL, NULL) != 0)
-		raise_malformed();
+		raise_out_of_range();
 	offset = DetermineTimeZoneOffset(&tm, zone);
 	if (tm2timestamp(&tm, fsec, &offset, &at) != 0)
-		ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-						errmsg("timestamp out of range")));
+		raise_out_of_range();
 	gap = to_local(at, zone) - local;
 	if (gap > 0)
 	{
@@ -347,4 +346,11 @@ static void
 raise_malformed(void)
 {
 	tq_error_invalid("schedule", "is malformed", FORMS);
+}
+
+static void
+raise_out_of_range(void)
+{
+	ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+					errmsg("timestamp out of range")));
 }

@@ -63,7 +63,8 @@ taskq_schedule(PG_FUNCTION_ARGS)
 	}
 	require_owner(&before);
 	keep_place(&schedule, &before, &plan);
-	tq_schedule_row_write(&schedule, &plan);
+	tq_schedule_row_define(&schedule);
+	tq_schedule_row_place(&schedule, &plan);
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }

@@ -42,18 +42,21 @@ static TqStmt stmt_add = {
 	" ON CONFLICT (name) DO NOTHING",
 	{TEXTOID, INT4OID}};
 
-static TqStmt stmt_write = {
+/* What a user saves. */
+static TqStmt stmt_define = {
 	"UPDATE taskq.schedule SET plan = $2, queue = $3, payload = $4,"
 	" timezone = $5, overlap = $6, catch_up = $7, options = $8, enabled = $9,"
-	" role_id = $10, anchor = $11, position = $12, last_run = $13,"
-	" last_task_id = $14, misses = $15, problem = $16 WHERE name = $1",
+	" role_id = $10, anchor = $11 WHERE name = $1",
 	{TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID,
-	 BOOLOID, INT4OID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, INT8OID,
-	 INT8OID, TEXTOID}};
+	 BOOLOID, INT4OID, TIMESTAMPTZOID}};
 
-static TqStmt stmt_write_next = {
-	"UPDATE taskq.schedule SET next_run = $2, due_at = $2 WHERE name = $1",
-	{TEXTOID, TIMESTAMPTZOID}};
+/* What a firing changes. */
+static TqStmt stmt_place = {
+	"UPDATE taskq.schedule SET position = $2, last_run = $3,"
+	" last_task_id = $4, misses = $5, problem = $6, next_run = $7,"
+	" due_at = $7 WHERE name = $1",
+	{TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID, TEXTOID,
+	 TIMESTAMPTZOID}};
 
 static TqStmt stmt_postpone = {
 	"UPDATE taskq.schedule SET problem = $2, due_at = $3 WHERE name = $1",
@@ -63,6 +66,7 @@ static TqStmt stmt_delete = {"DELETE FROM taskq.schedule WHERE name = $1",
 							 {TEXTOID}};
 
 static bool read_row(TqStmt *stmt, Datum arg, TqSchedule *row);
+static void give(Datum *args, bool *nulls, int n, bool given, Datum value);
 
 /* Lock and read a schedule.  Returns false if it does not exist. */
 bool
@@ -117,44 +121,61 @@ tq_schedule_row_next_due(void)
 	return tq_spi_find_time(&stmt_next, NULL, DT_NOEND);
 }
 
-/*
- * Write a schedule whose row is locked.  It is due at its next planned time,
- * and not at all if it is disabled.
- */
+/* Write the definition of a schedule whose row is locked. */
 void
-tq_schedule_row_write(const TqSchedule *row, const TqPlan *plan)
+tq_schedule_row_define(const TqSchedule *row)
 {
-	TimestampTz next = row->enabled ? tq_plan_time(plan, row->position)
-									: DT_NOEND;
-	Datum       args[16];
-	bool        nulls[16] = {false};
+	Datum args[11];
+	bool  nulls[11] = {false};
 
-#define GIVEN(n, value, datum)                                                \
-	(nulls[n] = !(value), args[n] = nulls[n] ? (Datum) 0 : (datum))
 	args[0] = CStringGetTextDatum(row->name);
 	args[1] = CStringGetTextDatum(row->text);
 	args[2] = CStringGetTextDatum(row->queue);
-	GIVEN(3, row->payload != NULL, JsonbPGetDatum(row->payload));
+	give(args, nulls, 3, row->payload != NULL, JsonbPGetDatum(row->payload));
 	args[4] = CStringGetTextDatum(row->zone);
 	args[5] = CStringGetTextDatum(row->overlap);
 	args[6] = CStringGetTextDatum(row->catch_up);
-	GIVEN(7, row->options != NULL, JsonbPGetDatum(row->options));
+	give(args, nulls, 7, row->options != NULL, JsonbPGetDatum(row->options));
 	args[8] = BoolGetDatum(row->enabled);
 	args[9] = Int32GetDatum(row->role_id);
 	args[10] = TimestampTzGetDatum(row->anchor);
-	args[11] = Int64GetDatum(row->position);
-	GIVEN(12, row->last_run != DT_NOEND, TimestampTzGetDatum(row->last_run));
-	GIVEN(13, row->last_task_id != 0, Int64GetDatum(row->last_task_id));
-	args[14] = Int64GetDatum(row->misses);
-	GIVEN(15, row->problem != NULL, CStringGetTextDatum(row->problem));
-	tq_spi_execute(&stmt_write, args, nulls, SPI_OK_UPDATE);
-	memset(nulls, 0, sizeof(nulls));
-	GIVEN(1, next != DT_NOEND, TimestampTzGetDatum(next));
-	tq_spi_execute(&stmt_write_next, args, nulls, SPI_OK_UPDATE);
-#undef GIVEN
+	tq_spi_execute(&stmt_define, args, nulls, SPI_OK_UPDATE);
+}
+
+/*
+ * Write what a firing changes in a schedule whose row is locked.  It is due at
+ * its next planned time, and not at all if it is disabled.
+ */
+void
+tq_schedule_row_place(const TqSchedule *row, const TqPlan *plan)
+{
+	TimestampTz next = row->enabled ? tq_plan_time(plan, row->position)
+									: DT_NOEND;
+	Datum       args[7];
+	bool        nulls[7] = {false};
+
+	args[0] = CStringGetTextDatum(row->name);
+	args[1] = Int64GetDatum(row->position);
+	give(args, nulls, 2, row->last_run != DT_NOEND,
+		 TimestampTzGetDatum(row->last_run));
+	give(args, nulls, 3, row->last_task_id != 0,
+		 Int64GetDatum(row->last_task_id));
+	args[4] = Int64GetDatum(row->misses);
+	nulls[5] = row->problem == NULL;
+	args[5] = nulls[5] ? (Datum) 0 : CStringGetTextDatum(row->problem);
+	give(args, nulls, 6, next != DT_NOEND, TimestampTzGetDatum(next));
+	tq_spi_execute(&stmt_place, args, nulls, SPI_OK_UPDATE);
 	/* the background worker sleeps on the dispatch clock */
 	if (next != DT_NOEND)
 		tq_xact_due(next + (tq_clock_dispatch() - tq_clock_wall()));
+}
+
+/* Set an argument, or null if it is not given. */
+static void
+give(Datum *args, bool *nulls, int n, bool given, Datum value)
+{
+	args[n] = given ? value : (Datum) 0;
+	nulls[n] = !given;
 }
 
 /* Note an error, and try the same planned time again later. */

@@ -36,7 +36,8 @@ typedef struct TqSchedule
 extern bool        tq_schedule_row_find(const char *name, TqSchedule *row);
 extern bool        tq_schedule_row_due(TimestampTz now, TqSchedule *row);
 extern TimestampTz tq_schedule_row_next_due(void);
-extern void tq_schedule_row_write(const TqSchedule *row, const TqPlan *plan);
+extern void        tq_schedule_row_define(const TqSchedule *row);
+extern void tq_schedule_row_place(const TqSchedule *row, const TqPlan *plan);
 extern void tq_schedule_row_postpone(const char *name, const char *problem,
 									 TimestampTz due);
 extern bool tq_schedule_row_add(const TqSchedule *row);

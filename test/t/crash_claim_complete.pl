@@ -9,8 +9,8 @@ use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use TaskqEffects;
 use TaskqTest;
-use Time::HiRes qw(time);
 
 # WAL that is not flushed at commit is not flushed for a long time
 my $node = start_node('crash', 'restart_after_crash' => 'on', 'wal_writer_delay' => '10s');
@@ -136,25 +136,7 @@ ok(within(15, sub { worker_pid($node) ne '' }), 'its background worker is there'
 held_as_before('kill -9 of the postmaster');
 
 # --- under load, wherever the kill happens
-my $clients = start_clients($node, 4, <<'SQL' x 200);
-\unset c_task_id
-SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('many') \gset
-\if :{?c_task_id}
-\echo claimed :c_task_id :c_token
-BEGIN;
-INSERT INTO effect (task_id) VALUES (:c_task_id);
-SELECT taskq_complete(:c_task_id, :c_token) \g /dev/null
-\if :ERROR
-ROLLBACK;
-\else
-COMMIT;
-\if :ERROR
-\else
-\echo completed :c_task_id
-\endif
-\endif
-\endif
-SQL
+my $clients = start_effect_clients($node, 'many');
 my $hit = 0;
 my $tasks = 0;
 for my $round (1 .. 5)
@@ -174,24 +156,9 @@ SQL
 	$hit++;
 	recovered($node, ++$crashes) or die 'the server did not recover';
 }
-ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'many' AND state <> 'done'") eq '0' }),
-	'all tasks are done in the end');
-end_clients($clients);
-my @said = said($clients);
-my @completed = map { /^completed (\d+)/ ? $1 : () } @said;
-my %pairs;
-my $twice = grep { /^claimed (.*)/ && $pairs{$1}++ } @said;
-note "killed $hit backends, " . scalar(@completed) . ' completions acknowledged';
+my $completed = check_effects($node, 'many', $clients, $tasks);
+note "killed $hit backends, $completed completions acknowledged";
 is($hit, 5, 'five backends were killed at work');
-is($sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'many'"), $tasks, 'no task was lost');
-is($sql->(<<'SQL'), "$tasks|$tasks", 'done, and exactly one effect each');
-SELECT count(*), count(DISTINCT e.task_id)
-  FROM effect e JOIN taskq.tasks t USING (task_id) WHERE t.queue = 'many'
-SQL
-is($sql->("SELECT count(*) FROM unnest('{" . join(',', @completed) . "}'::bigint[]) c"
-		  . ' WHERE NOT EXISTS (SELECT FROM effect e WHERE e.task_id = c)'),
-	'0', 'each acknowledged completion is there');
-is($twice, 0, 'no pair of id and token was given twice');
 is($sql->("SELECT max(attempt) <= 1 + $hit FROM taskq.tasks WHERE queue = 'many'"), 't',
 	'a lost claim costs one attempt at most');
 

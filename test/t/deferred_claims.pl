@@ -9,6 +9,7 @@ use lib "$FindBin::Bin/lib";
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use TaskqEffects;
 use TaskqTest;
 
 my $KILLS = $ENV{LONG} ? 200 : 4;
@@ -211,25 +212,7 @@ CREATE TABLE effect (task_id bigint);
 SELECT taskq_create_queue('many', '{"max_attempts": -1, "lease": "500 ms", "retry": "fixed", "retry_base": "0 s"}');
 SQL
 $node->restart;
-my $clients = start_clients($node, 4, <<'SQL' x 200);
-\unset c_task_id
-SELECT task_id AS c_task_id, token AS c_token FROM taskq_claim('many') \gset
-\if :{?c_task_id}
-\echo claimed :c_task_id :c_token
-BEGIN;
-INSERT INTO effect (task_id) VALUES (:c_task_id);
-SELECT taskq_complete(:c_task_id, :c_token) \g /dev/null
-\if :ERROR
-ROLLBACK;
-\else
-COMMIT;
-\if :ERROR
-\else
-\echo completed :c_task_id
-\endif
-\endif
-\endif
-SQL
+my $clients = start_effect_clients($node, 'many');
 my $tasks = 0;
 for (1 .. $KILLS)
 {
@@ -241,22 +224,7 @@ for (1 .. $KILLS)
 	start_again($node) or die 'the server does not start';
 	$node->restart;
 }
-ok(within(120, sub { $sql->("SELECT count(*) FROM taskq.tasks WHERE queue = 'many' AND state <> 'done'") eq '0' }),
-	'all tasks are done in the end');
-end_clients($clients);
-my @said = said($clients);
-my @completed = map { /^completed (\d+)/ ? $1 : () } @said;
-my %pairs;
-my $twice = grep { /^claimed (.*)/ && $pairs{$1}++ } @said;
-cmp_ok(scalar(@completed), '>', 20 * $KILLS, 'completions were acknowledged');
-is($twice, 0, 'no pair of id and token was given out twice');
-is($sql->(<<'SQL'), "$tasks|$tasks|$tasks", 'no task is lost, and each has exactly one effect');
-SELECT count(*), count(e.task_id), count(DISTINCT e.task_id)
-  FROM taskq.tasks t LEFT JOIN effect e USING (task_id) WHERE t.queue = 'many'
-SQL
-is($sql->("SELECT count(*) FROM unnest('{" . join(',', @completed) . "}'::bigint[]) c"
-		  . ' WHERE NOT EXISTS (SELECT FROM effect e WHERE e.task_id = c)'),
-	'0', 'no acknowledged completion is lost');
+cmp_ok(check_effects($node, 'many', $clients, $tasks), '>', 20 * $KILLS, 'completions were acknowledged');
 
 amcheck($node);
 sound($node);
