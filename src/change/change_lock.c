@@ -76,7 +76,8 @@ tq_change_lock_all(TqChange *change)
 		tq_subxact_repeat(lock_apart, &locking);
 		change->call = call;
 		/* they are locked; the call must know them, too */
-		lock_keys(change);
+		tq_key_lock_names(call, change->keys, change->key_count);
+		tq_snapshot_renew();
 	}
 	else
 		lock_tasks(change);
@@ -125,12 +126,9 @@ lock_keys(TqChange *change)
 static void
 check_keys(TqChange *change)
 {
-	int        count;
-	TqKeyName *names;
-
 	tq_snapshot_renew();
-	names = all_keys(change, &count);
-	tq_key_require_locked(change->call, names, count);
+	change->keys = all_keys(change, &change->key_count);
+	tq_key_require_locked(change->call, change->keys, change->key_count);
 }
 
 static TqKeyName *

@@ -11,6 +11,7 @@
 
 #include "command/submission.h"
 #include "command/update.h"
+#include "engine/key.h"
 #include "engine/worker.h"
 #include "store/table.h"
 
@@ -98,6 +99,8 @@ typedef struct TqChange
 	int            add_count;
 	TqEntry      **by_id; /* all other entries of tasks */
 	int            by_id_count;
+	TqKeyName     *keys; /* that are locked */
+	int            key_count;
 	TqEntry      **docs; /* likewise, of documents */
 	int            doc_count;
 	TqEntry      **doc_adds;

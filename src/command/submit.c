@@ -33,6 +33,7 @@
 #include "base/error.h"
 #include "base/span.h"
 #include "base/spi.h"
+#include "base/subxact.h"
 #include "command/submission.h"
 #include "command/submit.h"
 #include "engine/call.h"
@@ -55,6 +56,15 @@ typedef struct Holder
 
 PG_FUNCTION_INFO_V1(taskq_submit);
 
+/* A call of taskq_submit. */
+typedef struct Single
+{
+	FunctionCallInfo    fcinfo;
+	const TqSubmission *sub; /* as read, before it is resolved */
+	int64               task_id;
+	bool                told; /* or there is no id to return */
+} Single;
+
 static TqStmt stmt_window = {
 	"SELECT task_id, state::integer, finished_at, options"
 	"  FROM taskq.archive_keep WHERE queue_id = $1 AND reference = $2"
@@ -67,6 +77,7 @@ static TqStmt stmt_holder = {
 	" WHERE queue_id = $1 AND reference = $2",
 	{INT4OID, TEXTOID}};
 
+static void submit_single(void *arg);
 static void refuse_late(const TqSubmission *sub);
 static void lock_key(TqCall *call, const TqSubmission *sub);
 static bool find_holder(const TqQueue *queue, Datum reference, Holder *holder);
@@ -83,19 +94,45 @@ Datum
 taskq_submit(PG_FUNCTION_ARGS)
 {
 	TqSubmission sub = {0};
-	TqCall       call;
-	int64        task_id;
-	bool         told;
+	Single       single = {fcinfo, &sub};
 
 	tq_submission_read(fcinfo, &sub, "default");
-	tq_call_begin(&call, "taskq_submit()");
-	tq_submission_resolve(fcinfo, &sub);
-	told = tq_submit_one(&call, &sub, tq_arg_jsonb(fcinfo, TQ_SUBMIT_PAYLOAD),
-						 &task_id);
-	tq_call_end(&call);
-	if (!told)
+	if (tq_submit_may_move_key(&sub))
+		tq_subxact_repeat(submit_single, &single);
+	else
+		submit_single(&single);
+	if (!single.told)
 		PG_RETURN_NULL();
-	PG_RETURN_INT64(task_id);
+	PG_RETURN_INT64(single.task_id);
+}
+
+static void
+submit_single(void *arg)
+{
+	Single      *single = arg;
+	TqSubmission sub = *single->sub;
+	TqCall       call;
+
+	tq_call_begin(&call, "taskq_submit()");
+	tq_submission_resolve(single->fcinfo, &sub);
+	single->told = tq_submit_one(
+		&call, &sub, tq_arg_jsonb(single->fcinfo, TQ_SUBMIT_PAYLOAD),
+		&single->task_id);
+	tq_call_end(&call);
+}
+
+/*
+ * May the submit change a task that has a key?  If that task gets another key
+ * while the call waits for locks, tq_submit_one raises 40001, and the caller
+ * repeats the call with other locks (tq_subxact_repeat).
+ */
+bool
+tq_submit_may_move_key(const TqSubmission *sub)
+{
+	return sub->reference != NULL &&
+		   (sub->on_conflict == TQ_CONFLICT_UPDATE ||
+			sub->on_conflict == TQ_CONFLICT_MERGE) &&
+		   tq_queue_any_ordered();
 }
 
 /* Submit a task as taskq_submit(queue, payload) does. */
@@ -289,9 +326,7 @@ lock_key(TqCall *call, const TqSubmission *sub)
 	ordered = tq_key_is_ordered(sub->queue);
 	if (sub->key != NULL && (ordered || sub->insertion != TQ_INSERTION_APPEND))
 		names[count++].key = cstring_to_text(sub->key);
-	if (ordered && sub->reference != NULL &&
-		(sub->on_conflict == TQ_CONFLICT_UPDATE ||
-		 sub->on_conflict == TQ_CONFLICT_MERGE))
+	if (ordered && tq_submit_may_move_key(sub))
 	{
 		Holder holder;
 
@@ -303,6 +338,8 @@ lock_key(TqCall *call, const TqSubmission *sub)
 	for (int i = 0; i < count; i++)
 		names[i].queue_id = sub->queue->queue_id;
 	tq_key_lock_names(call, names, count);
+	if (tq_submit_may_move_key(sub))
+		tq_key_complete(call);
 }
 
 /* Find the live task that has the reference. */

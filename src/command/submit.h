@@ -19,6 +19,7 @@ extern bool  tq_submit_is_held(const TqQueue *queue, const char *reference,
 							   int64 *task_id, TqState *state);
 extern bool  tq_submit_is_taken(const TqQueue *queue, const TqTask *task);
 extern void  tq_submit_refuse_taken(const TqQueue *queue, const TqTask *task);
+extern bool  tq_submit_may_move_key(const TqSubmission *sub);
 extern int64 tq_submit_plain(char *queue_name, Jsonb *payload);
 extern void  tq_submit_dead_letter(TqCall *call, const char *queue_name,
 								   TqTask *origin, Jsonb *headers);

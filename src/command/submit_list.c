@@ -7,7 +7,8 @@
  * two lists wait.  Therefore a list with several references is first tried in
  * a savepoint that waits only briefly for each lock.  If that fails, the
  * savepoint is rolled back, the references are locked in one order
- * (name_lock.c), and the list is written after that.
+ * (name_lock.c), and the list is written after that.  This is repeated if a
+ * task that the list changes has got another key.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -50,7 +51,20 @@ typedef struct TaskList
 	int64            *ids; /* of created tasks, or 0 */
 } TaskList;
 
-static void lock_in_order(void *arg);
+/* Payloads of tasks that have all other arguments in common. */
+typedef struct PayloadList
+{
+	FunctionCallInfo    fcinfo;
+	const TqSubmission *sub; /* as read, before it is resolved */
+	Datum              *payloads;
+	int                 count;
+	int64              *ids; /* likewise */
+} PayloadList;
+
+static void submit_payloads(void *arg);
+static void return_ids(FunctionCallInfo fcinfo, const int64 *ids, int count);
+static bool is_of_locks(int sqlstate);
+static void submit_in_order(void *arg);
 static void submit_tasks(void *arg);
 static bool submit_entry(TqCall *call, const TaskList *list, JsonbValue *entry,
 						 const TqSubmissionKey *key, int64 *task_id);
@@ -58,52 +72,72 @@ static bool submit_entry(TqCall *call, const TaskList *list, JsonbValue *entry,
 Datum
 taskq_submit_many(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	TqSubmission   sub = {0};
-	TqCall         call;
-	Datum         *payloads;
-	int            count;
-	TqPlace        place;
-	MemoryContext  caller = CurrentMemoryContext;
-	MemoryContext  one;
+	TqSubmission sub = {0};
+	PayloadList  list = {fcinfo, &sub};
 
 	tq_srf_begin(fcinfo);
 	if (PG_ARGISNULL(TQ_SUBMIT_PAYLOAD))
 		tq_error_required("payloads");
-	payloads =
-		tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads", JSONBOID, &count);
+	list.payloads = tq_arg_array(fcinfo, TQ_SUBMIT_PAYLOAD, "payloads",
+								 JSONBOID, &list.count);
+	list.ids = MemoryContextAllocHuge(CurrentMemoryContext,
+									  sizeof(int64) * (list.count + 1));
 	tq_submission_read(fcinfo, &sub, NULL);
+	if (tq_submit_may_move_key(&sub))
+		tq_subxact_repeat(submit_payloads, &list);
+	else
+		submit_payloads(&list);
+	return_ids(fcinfo, list.ids, list.count);
+	return (Datum) 0;
+}
+
+static void
+submit_payloads(void *arg)
+{
+	PayloadList  *list = arg;
+	TqSubmission  sub = *list->sub;
+	TqCall        call;
+	TqPlace       place;
+	MemoryContext caller = CurrentMemoryContext;
+	MemoryContext one = AllocSetContextCreate(caller, "taskq_submit_many",
+											  ALLOCSET_DEFAULT_SIZES);
+
 	tq_call_begin(&call, "taskq_submit_many()");
 	call.many = true;
 	tq_key_settle_later(&call);
-	tq_submission_resolve(fcinfo, &sub);
-	one = AllocSetContextCreate(caller, "taskq_submit_many",
-								ALLOCSET_DEFAULT_SIZES);
+	tq_submission_resolve(list->fcinfo, &sub);
 	tq_place_begin(&place, "payloads");
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < list->count; i++)
 	{
-		int64 task_id = 0;
-		bool  isnull;
-		Datum value;
-
 		CHECK_FOR_INTERRUPTS();
 		place.index = i;
 		MemoryContextSwitchTo(one);
 		if (i > 0 && sub.reference != NULL)
 			tq_snapshot_renew();
 		/* the next task would delete it */
-		isnull =
-			(sub.insertion == TQ_INSERTION_DELETE && i < count - 1) ||
-			!tq_submit_one(&call, &sub, DatumGetJsonbP(payloads[i]), &task_id);
-		value = Int64GetDatum(task_id);
-		tq_srf_add(result, &value, &isnull);
+		if ((sub.insertion == TQ_INSERTION_DELETE && i < list->count - 1) ||
+			!tq_submit_one(&call, &sub, DatumGetJsonbP(list->payloads[i]),
+						   &list->ids[i]))
+			list->ids[i] = 0;
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
 	}
 	tq_place_end(&place);
 	tq_call_end(&call);
 	MemoryContextDelete(one);
-	return (Datum) 0;
+}
+
+/* An id that is 0 is returned as NULL. */
+static void
+return_ids(FunctionCallInfo fcinfo, const int64 *ids, int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		Datum value = Int64GetDatum(ids[i]);
+		bool  isnull = ids[i] == 0;
+
+		tq_srf_add((ReturnSetInfo *) fcinfo->resultinfo, &value, &isnull);
+	}
 }
 
 /*
@@ -113,7 +147,6 @@ taskq_submit_many(PG_FUNCTION_ARGS)
 Datum
 taskq_submit_tasks(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo   *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	TqSubmissionKeys keys;
 	TaskList         list = {tq_arg_jsonb(fcinfo, 0), &keys};
 	ErrorData       *error = NULL;
@@ -131,28 +164,32 @@ taskq_submit_tasks(PG_FUNCTION_ARGS)
 	{
 		list.mode = WAIT_A_MOMENT;
 		error = tq_subxact_run(submit_tasks, &list);
-		if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
-			error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+		if (error != NULL && !is_of_locks(error->sqlerrcode))
 			ReThrowError(error);
 		list.mode = WAIT_IN_ORDER;
 		if (error != NULL)
-			tq_subxact_repeat(lock_in_order, &list);
+			tq_subxact_repeat(submit_in_order, &list);
 	}
-	if (keys.references <= 1 || error != NULL)
+	else if (keys.references > 0 && tq_queue_any_ordered())
+		tq_subxact_repeat(submit_tasks, &list);
+	else
 		submit_tasks(&list);
-	for (int i = 0; i < keys.count; i++)
-	{
-		Datum value = Int64GetDatum(list.ids[i]);
-		bool  isnull = list.ids[i] == 0;
-
-		tq_srf_add(result, &value, &isnull);
-	}
+	return_ids(fcinfo, list.ids, keys.count);
 	return (Datum) 0;
 }
 
-/* The keys are locked again later, by the call that needs them. */
+/* Did the savepoint fail because it needs other locks, or must wait longer? */
+static bool
+is_of_locks(int sqlstate)
+{
+	return sqlstate == ERRCODE_LOCK_NOT_AVAILABLE ||
+		   sqlstate == ERRCODE_T_R_DEADLOCK_DETECTED ||
+		   sqlstate == ERRCODE_T_R_SERIALIZATION_FAILURE;
+}
+
+/* The keys are locked again by the call that needs them. */
 static void
-lock_in_order(void *arg)
+submit_in_order(void *arg)
 {
 	TaskList *list = arg;
 	TqCall    call;
@@ -161,6 +198,7 @@ lock_in_order(void *arg)
 	tq_submission_keys_lock(&call, list->keys);
 	tq_submission_keys_lock_references(&call, list->keys);
 	tq_call_end(&call);
+	submit_tasks(list);
 }
 
 static void
@@ -179,7 +217,10 @@ submit_tasks(void *arg)
 
 	tq_call_begin(&call, "taskq_submit_tasks()");
 	tq_key_settle_later(&call);
+	if (list->mode == WAIT_IN_ORDER)
+		tq_key_complete(&call);
 	tq_submission_keys_lock(&call, list->keys);
+	tq_key_complete(&call);
 	if (list->mode == WAIT_A_MOMENT)
 		level = tq_subxact_limit_waits();
 	call.many = true;

@@ -109,14 +109,18 @@ tq_key_is_ordered(const TqQueue *queue)
 	return tq_key_rule(queue, &rule);
 }
 
-/* Wait for the key's lock and take it. */
+/*
+ * Wait for the key's lock and take it.  If the call was said to have locked
+ * all its keys, raise 40001 instead of waiting.
+ */
 TqKey *
 tq_key_lock(TqCall *call, int32 queue_id, Datum key)
 {
 	TqKeys *keys = open_keys_of(call);
 	TqKey  *result = find_or_add(call, keys, queue_id, DatumGetTextPP(key));
 
-	lock(call, keys, result, true);
+	if (!lock(call, keys, result, !keys->complete))
+		tq_error_serialization();
 	return result;
 }
 
@@ -190,6 +194,16 @@ tq_key_lock_names(TqCall *call, TqKeyName *names, int count)
 	}
 	if (all != names)
 		pfree(all);
+}
+
+/*
+ * The call has locked all keys that it needs, as far as it could see.  It may
+ * find that a task has another key; a wait for that one could deadlock.
+ */
+void
+tq_key_complete(TqCall *call)
+{
+	keys_of(call)->complete = true;
 }
 
 /*

@@ -52,7 +52,8 @@ struct TqKeys
 	IndexScanDesc   scan;
 	TupleTableSlot *slot;
 
-	List *ahead; /* of TqKeyName: to be locked with the next keys */
+	List *ahead;    /* of TqKeyName: to be locked with the next keys */
+	bool  complete; /* a further key would be out of order */
 
 	/* for keyed/key_queue.c */
 	bool   settle_later; /* decide at the end of the call which task is next */
@@ -64,6 +65,7 @@ extern bool   tq_key_is_ordered(const TqQueue *queue);
 extern TqKey *tq_key_lock(TqCall *call, int32 queue_id, Datum key);
 extern void   tq_key_note(TqCall *call, int32 queue_id, const char *key);
 extern void   tq_key_lock_names(TqCall *call, TqKeyName *names, int count);
+extern void   tq_key_complete(TqCall *call);
 extern void   tq_key_require_locked(TqCall *call, const TqKeyName *names,
 									int count);
 extern void   tq_key_lock_task(TqCall *call, const TqQueue *queue,

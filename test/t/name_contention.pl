@@ -1,8 +1,9 @@
 # Eight clients make single calls in autocommit that name several tasks and
 # documents, in any order: lists with few references, changes that add and
 # remove references, documents that are created, changed and claimed, and
-# repairs of one task and of many. No client gets an undocumented error, and no
-# deadlock occurs.
+# repairs of one task and of many; first in a queue without an order by key,
+# then in one that has it. No client gets an undocumented error, and no deadlock
+# occurs.
 # (takes long)
 use strict;
 use warnings;
@@ -32,7 +33,7 @@ CREATE FUNCTION some_reference() RETURNS text LANGUAGE sql AS $$ SELECT 'r' || c
 -- an object for each of some references, or documents, in a random order
 CREATE FUNCTION tasks() RETURNS jsonb LANGUAGE sql AS $$
     SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('queue', 'n', 'reference', 'r' || n, 'on_conflict', one('return', 'skip', 'update', 'merge'),
-             'key', CASE WHEN random() < 0.2 THEN one('k1', 'k2') END, 'payload', jsonb_build_object('n', random()))) ORDER BY random()), '[]')
+             'key', CASE WHEN random() < 0.4 THEN one('k1', 'k2') END, 'payload', jsonb_build_object('n', random()))) ORDER BY random()), '[]')
       FROM generate_series(1, 8) n WHERE random() < 0.5 $$;
 CREATE FUNCTION adds() RETURNS jsonb LANGUAGE sql AS $$
     SELECT coalesce(jsonb_agg(jsonb_build_object('queue', 'n', 'reference', 'r' || n, 'skip_existing', random() < 0.8) ORDER BY random()), '[]')
@@ -99,13 +100,17 @@ SQL
 
 my $file = "$PostgreSQL::Test::Utils::tmp_check/names.sql";
 append_to_file($file, "SELECT call(random(), 'w' || :client_id);\n");
-command_ok([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], 'calls were made');
-diag($sql->(q{SELECT string_agg(concat_ws(' ', call, code, n), ', ' ORDER BY call, code) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m}));
-is($sql->(q{SELECT words FROM met WHERE code = '40P01' LIMIT 5}), '', 'there was no deadlock');
-is($sql->(q{SELECT words FROM met WHERE code <> 'ok' AND code !~ '^TQ' LIMIT 5}), '', 'there was no error outside the contract');
 my $calls = join ',', map { "taskq_$_" } qw(submit_tasks change claim_docs manage_many complete_many retry_all recreate_all reassign),
   $ENV{LONG} ? qw(retry recreate) : ();
-is($sql->("SELECT count(*) FROM unnest('{$calls}'::text[]) c WHERE NOT EXISTS (SELECT FROM met WHERE call = c AND code = 'ok')"), 0, 'each call succeeded at some time');
+for my $policy (qw(none serial))
+{
+	$sql->("SELECT taskq_alter_queue('n', '{\"key_policy\": \"$policy\"}'); TRUNCATE met");
+	command_ok([ 'pgbench', '-n', '-h', $node->host, '-p', $node->port, '-c', $CLIENTS, '-j', 2, '-T', $SECONDS, "--random-seed=$seed", '-f', $file, 'postgres' ], "$policy: calls were made");
+	diag("$policy: " . $sql->(q{SELECT string_agg(concat_ws(' ', call, code, n), ', ' ORDER BY call, code) FROM (SELECT call, code, count(*) AS n FROM met GROUP BY 1, 2) m}));
+	is($sql->(q{SELECT words FROM met WHERE code = '40P01' LIMIT 5}), '', "$policy: there was no deadlock");
+	is($sql->(q{SELECT words FROM met WHERE code <> 'ok' AND code !~ '^TQ' LIMIT 5}), '', "$policy: there was no error outside the contract");
+	is($sql->("SELECT count(*) FROM unnest('{$calls}'::text[]) c WHERE NOT EXISTS (SELECT FROM met WHERE call = c AND code = 'ok')"), 0, "$policy: each call succeeded at some time");
+}
 is($sql->('SELECT * FROM taskq_check()'), '', 'taskq_check finds nothing');
 $node->stop;
 done_testing();
