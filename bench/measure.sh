@@ -3,7 +3,8 @@
 #
 # WHAT names a script of a system, and how many tasks one run of it takes:
 #
-#   submit, submit100    submit one task, a hundred in one call
+#   submit               submit one task
+#   submit100, ...1000   submit a hundred, a thousand tasks in one call
 #   work, work50         claim and complete one task or fifty, in two transactions
 #   again                complete a task and claim the next in one call
 #   claim                claim only
@@ -13,6 +14,7 @@
 
 tasks_in() {
 	case $1 in
+		*1000) say 1000 ;;
 		*100) say 100 ;;
 		*50) say 50 ;;
 		*) say 1 ;;
@@ -165,7 +167,7 @@ check_system() {
 		left=$("${system}_left" "b_$system")
 		[ "$left" = 0 ] || die "$system: $left of 400 tasks are left after $what"
 	done
-	for what in submit submit100; do
+	for what in submit submit100 submit1000; do
 		script "$system" "$what" || continue
 		fresh "$system" 0
 		run_pgbench "$system" "$what" 4 -t 2

@@ -25,7 +25,8 @@ ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
 CLIENTS=${CLIENTS:-1 4 16 64}
 LOADED=${LOADED:-200000}
-SYSTEMS=${SYSTEMS:-taskq raw limit copy pgq graphile pgboss}
+# pgmq is measured, too, if SQL_OF_PGMQ names its SQL file
+SYSTEMS=${SYSTEMS:-taskq raw limit copy pgq graphile pgboss${SQL_OF_PGMQ:+ pgmq}}
 
 # transactions per client instead of SECONDS_EACH: only to try out a part
 TRANSACTIONS=${TRANSACTIONS:-}
@@ -96,3 +97,5 @@ PAYLOADS=$(perl -e '
 	my $p = shift;
 	$p =~ s/(["\\])/\\$1/g;
 	print "{", join(",", map { qq("$p") } 1 .. 100), "}"' "$PAYLOAD")
+# the expression of a thousand: text of that length does not fit into an argument
+TEN_TIMES="(SELECT array_agg(p) FROM generate_series(1, 10), unnest(:payloads::jsonb[]) p)"

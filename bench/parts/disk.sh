@@ -3,7 +3,7 @@
 
 part_disk() {
 	local system
-	for system in $(chosen taskq raw pgq graphile pgboss); do
+	for system in $(chosen taskq raw pgmq pgq graphile pgboss); do
 		disk_taken "$system"
 	done
 }

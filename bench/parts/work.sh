@@ -18,7 +18,7 @@ work_one() {
 	local name
 	name="claim + complete, $(clients "$1")"
 	# shellcheck disable=SC2046  # a list of words
-	compare "$name" work "$1" "$LOADED" $(chosen taskq raw limit graphile pgboss)
+	compare "$name" work "$1" "$LOADED" $(chosen taskq raw limit pgmq graphile pgboss)
 	aim "claim + complete, one by one, $(clients "$1")" \
 		"$name|taskq|tasks/s" '>=' 0.9 "$name|limit|tasks/s"
 }
@@ -46,7 +46,7 @@ work_fifty() {
 	local name
 	name="claim 50 + complete 50, $(clients "$1")"
 	# shellcheck disable=SC2046  # a list of words
-	compare "$name" work50 "$1" $((LOADED * 5)) $(chosen taskq raw limit pgq graphile pgboss)
+	compare "$name" work50 "$1" $((LOADED * 5)) $(chosen taskq raw limit pgmq pgq graphile pgboss)
 	aim "claim 50 + complete 50, $(clients "$1")" \
 		"$name|taskq|tasks/s" '>=' 0.9 "$name|limit|tasks/s"
 }

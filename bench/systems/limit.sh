@@ -35,6 +35,11 @@ limit_script() {
 			\\set id (:n * :clients + :client_id) * 100
 			INSERT INTO entry (id, payload) SELECT :id::int8 + i, p FROM unnest(:payloads::jsonb[]) WITH ORDINALITY AS u (p, i) RETURNING id;
 		SQL
+		submit1000) cat <<-SQL ;;
+			$next
+			\\set id (:n * :clients + :client_id) * 1000
+			INSERT INTO entry (id, payload) SELECT :id::int8 + i, p FROM unnest($TEN_TIMES) WITH ORDINALITY AS u (p, i) RETURNING id;
+		SQL
 		work | again) cat <<-SQL ;;
 			\\set id :n * :clients + :client_id + 1
 			$next

@@ -31,6 +31,7 @@ raw_script() {
 		submit) say 'INSERT INTO raw (payload) VALUES (:payload) RETURNING id;' ;;
 		notify) say "WITH new AS (INSERT INTO raw (payload) VALUES (:payload) RETURNING id) SELECT id, pg_notify('bench', '') FROM new;" ;;
 		submit100) say 'INSERT INTO raw (payload) SELECT unnest(:payloads::jsonb[]) RETURNING id;' ;;
+		submit1000) say "INSERT INTO raw (payload) SELECT unnest($TEN_TIMES) RETURNING id;" ;;
 		claim) say "$(raw_claim 1) \\gset" ;;
 		empty) say "$(raw_claim 1);" ;;
 		work) cat <<-SQL ;;

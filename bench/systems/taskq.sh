@@ -41,6 +41,7 @@ taskq_script() {
 	case $1 in
 		submit) say "SELECT taskq_submit('bench', :payload);" ;;
 		submit100) say "SELECT * FROM taskq_submit_many('bench', :payloads);" ;;
+		submit1000) say "SELECT * FROM taskq_submit_many('bench', $TEN_TIMES);" ;;
 		claim) say "$claim taskq_claim('bench') \\gset" ;;
 		empty) say "$claim taskq_claim('bench');" ;;
 		work) cat <<-SQL ;;
