@@ -12,6 +12,8 @@
  * planned time stays where it was; after a step forward, as after an outage,
  * catch_up decides which of the times passed fire.
  *
+ * A cron expression is fired by pg_cron (cron_schedule.c).
+ *
  * The task is submitted with the rights of the schedule's owner.  If that
  * fails, the error is kept in the row, the planned time stays due, and the
  * schedule is tried again after a pause.
@@ -155,8 +157,22 @@ process(const TqSchedule *schedule, TimestampTz now)
 	if (category == ERRCODE_OPERATOR_INTERVENTION ||
 		category == ERRCODE_TRANSACTION_ROLLBACK)
 		ReThrowError(error);
-	tq_schedule_row_postpone(schedule->name, error->message,
-							 now + RETRY_PAUSE);
+	tq_schedule_row_postpone(schedule, error->message, now + RETRY_PAUSE);
+}
+
+/*
+ * pg_cron fires a schedule, whose row is locked: fire it for the current
+ * minute, unless that has been done.
+ */
+void
+tq_fire_minute(TqSchedule *schedule, TimestampTz now)
+{
+	int64 minute = now / USECS_PER_MINUTE;
+
+	if (minute < schedule->position)
+		return;
+	schedule->position = minute;
+	process(schedule, now);
 }
 
 static void
@@ -169,9 +185,11 @@ fire_due(void *arg)
 
 	tq_plan_read(schedule->text, schedule->zone, schedule->anchor, false,
 				 &plan);
-	if (choose(schedule, &plan, now, tq_plan_after(&plan, now) - 1))
+	if (plan.cron ||
+		choose(schedule, &plan, now, tq_plan_after(&plan, now) - 1))
 	{
-		firing->planned = tq_plan_time(&plan, schedule->position);
+		firing->planned = plan.cron ? schedule->position * USECS_PER_MINUTE
+									: tq_plan_time(&plan, schedule->position);
 		fire(firing);
 		schedule->position++;
 	}

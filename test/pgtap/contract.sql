@@ -186,7 +186,7 @@ INSERT INTO promised VALUES
 ('taskq_schedule',
  $$name text, schedule text, queue text, payload jsonb DEFAULT NULL,
    timezone text DEFAULT 'UTC', overlap text DEFAULT 'allow',
-   catch_up text DEFAULT 'one', options jsonb DEFAULT NULL,
+   catch_up text DEFAULT NULL, options jsonb DEFAULT NULL,
    enabled boolean DEFAULT true$$, 'void'),
 ('taskq_unschedule', 'name text', 'boolean'),
 ('taskq_run_schedule', 'name text', 'bigint'),
