@@ -23,6 +23,7 @@
 #include "keyed/key_insertion.h"
 #include "keyed/key_queue.h"
 #include "process/process.h"
+#include "schedule/cron_schedule.h"
 #include "shared/shmem.h"
 #include "store/index_entry.h"
 #include "xact/xact.h"
@@ -54,6 +55,7 @@ _PG_init(void)
 	tq_advance_init();
 	tq_explain_step_init();
 	tq_claim_columns_init();
+	tq_cron_schedule_init();
 	tq_shmem_init();
 	MarkGUCPrefixReserved("taskq");
 }

@@ -22,6 +22,9 @@ CREATE TABLE taskq.schedule (
     last_task_id bigint,
     misses bigint NOT NULL DEFAULT 0,
     problem pg_catalog.text,
+    cron boolean NOT NULL DEFAULT false,
+    job_id bigint,
+    last_workflow_id bigint,
     CONSTRAINT schedule_pkey PRIMARY KEY (name)
 );
 CREATE INDEX schedule_due_idx ON taskq.schedule (due_at);
@@ -37,12 +40,15 @@ COMMENT ON COLUMN taskq.schedule.options IS 'Further arguments of its tasks';
 COMMENT ON COLUMN taskq.schedule.enabled IS 'Does it fire?';
 COMMENT ON COLUMN taskq.schedule.role_id IS 'Role that saved it and submits its tasks';
 COMMENT ON COLUMN taskq.schedule.anchor IS 'Time from which planned times are counted';
-COMMENT ON COLUMN taskq.schedule.position IS 'Number of the next planned time';
+COMMENT ON COLUMN taskq.schedule.position IS 'Number of the next planned time; of a cron expression: minute since 2000 from which it may fire';
 COMMENT ON COLUMN taskq.schedule.next_run IS 'Next planned time, or null if there is none';
 COMMENT ON COLUMN taskq.schedule.due_at IS 'When it is tried next, later than next_run after a failure';
 COMMENT ON COLUMN taskq.schedule.last_run IS 'Planned time that fired last';
 COMMENT ON COLUMN taskq.schedule.last_task_id IS 'Task that was submitted last';
 COMMENT ON COLUMN taskq.schedule.misses IS 'Number of planned times without a task';
 COMMENT ON COLUMN taskq.schedule.problem IS 'Error of the last try, or null';
+COMMENT ON COLUMN taskq.schedule.cron IS 'Is the plan a cron expression?';
+COMMENT ON COLUMN taskq.schedule.job_id IS 'Job of pg_cron that fires it, or null';
+COMMENT ON COLUMN taskq.schedule.last_workflow_id IS 'Instance that was started last, if it starts a workflow';
 COMMENT ON CONSTRAINT schedule_pkey ON taskq.schedule IS 'One row for each schedule';
 COMMENT ON INDEX taskq.schedule_due_idx IS 'Schedules that are due';

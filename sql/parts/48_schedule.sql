@@ -8,7 +8,7 @@ CREATE FUNCTION taskq_schedule(
     payload jsonb DEFAULT NULL,
     timezone text DEFAULT 'UTC',
     overlap text DEFAULT 'allow',
-    catch_up text DEFAULT 'one',
+    catch_up text DEFAULT NULL,
     options jsonb DEFAULT NULL,
     enabled boolean DEFAULT true
 ) RETURNS void
@@ -40,3 +40,9 @@ CREATE FUNCTION taskq_preview_schedule(
     AS 'MODULE_PATHNAME', 'taskq_preview_schedule';
 COMMENT ON FUNCTION taskq_preview_schedule(text, text, timestamp with time zone, timestamp with time zone, integer) IS
     'Returns the next planned times of a schedule that was saved at the given time, and saves nothing';
+
+CREATE FUNCTION taskq.fire_cron(name text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_fire_cron';
+COMMENT ON FUNCTION taskq.fire_cron(text) IS
+    'Fires a schedule with a cron expression for the current minute; called by jobs of pg_cron';

@@ -127,14 +127,15 @@ SELECT s.name COLLATE "default" AS name,
        s.queue COLLATE "default" AS queue,
        s.timezone,
        s.overlap,
-       s.catch_up,
+       CASE WHEN NOT s.cron THEN s.catch_up END AS catch_up,
        s.enabled,
        s.next_run,
        s.last_run,
        s.last_task_id,
-       s.misses,
+       CASE WHEN NOT s.cron THEN s.misses END AS misses,
        r.name COLLATE "default" AS owner,
-       s.problem
+       s.problem,
+       s.last_workflow_id
   FROM taskq.schedule s
   LEFT JOIN taskq.role r USING (role_id)
   LEFT JOIN taskq.known_role k USING (role_id)

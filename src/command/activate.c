@@ -122,6 +122,9 @@ static TqStmt stmt_raise_tokens = {
 	"       (SELECT max(token) AS m FROM taskq.archive WHERE token < $2) a",
 	{INT8OID, INT8OID}};
 
+/* Called at the end of taskq_activate(). */
+void (*tq_activate_hook)(void) = NULL;
+
 static void raise_sequences(void);
 
 Datum
@@ -159,6 +162,8 @@ taskq_activate(PG_FUNCTION_ARGS)
 	/* Tasks may have arrived without an entry in shared memory. */
 	tq_xact_note(TQ_NOTE_ROWS_CHANGED, 0);
 	tq_xact_note(TQ_NOTE_VISIT, 0);
+	if (tq_activate_hook != NULL)
+		tq_activate_hook();
 	PG_RETURN_VOID();
 }
 

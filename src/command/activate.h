@@ -11,4 +11,6 @@
 
 extern bool tq_activate_rows_loaded(void);
 
+extern void (*tq_activate_hook)(void);
+
 #endif /* TQ_ACTIVATE_H */

@@ -13,7 +13,8 @@
  * does not apply there says so in its detail.
  *
  * This file has the checks of processes and of memory, health_queue.c those of
- * duties and queues, and health_server.c those of the server.
+ * duties and queues, health_schedule.c those of schedules, and
+ * health_server.c those of the server.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -31,6 +32,7 @@
 #include "cache/role.h"
 #include "diag/health_queue.h"
 #include "diag/health_report.h"
+#include "diag/health_schedule.h"
 #include "diag/health_server.h"
 #include "shared/counter.h"
 #include "shared/heartbeat.h"
@@ -83,6 +85,8 @@ static const struct
 			  {"silent_workers", tq_health_silent_workers},
 			  {"claims", tq_health_claims},
 			  {"paused", tq_health_paused},
+			  {"schedules", tq_health_schedules},
+			  {"cron_jobs", tq_health_cron_jobs},
 			  {"process_slots", check_process_slots},
 			  {"databases", check_databases},
 			  {"worker_slots", check_worker_slots},

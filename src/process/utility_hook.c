@@ -67,6 +67,7 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "command/activate.h"
+#include "cron/cron.h"
 #include "process/prepared.h"
 #include "process/utility_hook.h"
 #include "shared/counter.h"
@@ -139,7 +140,8 @@ static void before_create(CreatedbStmt *create);
 static void after_command(Node *command);
 static bool may_drop_extension(Node *command);
 static bool loads_rows(CopyStmt *copy);
-static void before_extension(void);
+static void before_extension(bool removal);
+static void before_removal(void);
 static bool is_database_owner(Oid dboid, bool *is_template);
 static bool may_create_databases(void);
 static bool read_extension(Extension *extension);
@@ -347,7 +349,7 @@ before_command(Node *command)
 		case T_AlterExtensionStmt:
 			if (strcmp(((AlterExtensionStmt *) command)->extname, "taskq") ==
 				0)
-				before_extension();
+				before_extension(false);
 			break;
 		default:
 			break;
@@ -394,7 +396,7 @@ before_drop(DropStmt *drop)
 		{
 			if (strcmp(strVal(lfirst(cell)), "taskq") == 0)
 			{
-				before_extension();
+				before_extension(true);
 				return;
 			}
 		}
@@ -408,7 +410,7 @@ before_drop(DropStmt *drop)
 			if (get_namespace_oid(strVal(lfirst(cell)), true) ==
 				extension.schema)
 			{
-				keep_out(MyDatabaseId);
+				before_removal();
 				return;
 			}
 		}
@@ -432,7 +434,7 @@ before_drop_owned(DropOwnedStmt *drop)
 			(role == extension.owner || role == extension.schema_owner) &&
 			has_privs_of_role(GetUserId(), role))
 		{
-			keep_out(MyDatabaseId);
+			before_removal();
 			return;
 		}
 	}
@@ -440,13 +442,28 @@ before_drop_owned(DropOwnedStmt *drop)
 
 /* The extension is about to be dropped or changed. */
 static void
-before_extension(void)
+before_extension(bool removal)
 {
 	Extension extension;
 
-	if (read_extension(&extension) &&
-		has_privs_of_role(GetUserId(), extension.owner))
+	if (!read_extension(&extension) ||
+		!has_privs_of_role(GetUserId(), extension.owner))
+		return;
+	if (removal)
+		before_removal();
+	else
 		keep_out(MyDatabaseId);
+}
+
+/*
+ * The extension is about to be dropped.  Nothing would tell pg_cron; if the
+ * command fails, the jobs are there again.
+ */
+static void
+before_removal(void)
+{
+	keep_out(MyDatabaseId);
+	tq_cron_remove_all();
 }
 
 /* Note which databases to visit after this transaction has committed. */

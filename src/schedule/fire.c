@@ -12,6 +12,8 @@
  * planned time stays where it was; after a step forward, as after an outage,
  * catch_up decides which of the times passed fire.
  *
+ * A cron expression is fired by pg_cron (cron_schedule.c).
+ *
  * The task is submitted with the rights of the schedule's owner.  If that
  * fails, the error is kept in the row, the planned time stays due, and the
  * schedule is tried again after a pause.
@@ -39,6 +41,7 @@
 #include "engine/call.h"
 #include "engine/state.h"
 #include "schedule/fire.h"
+#include "schedule/schedule_flow.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 
@@ -54,7 +57,7 @@ typedef struct Firing
 	TimestampTz planned; /* until one is chosen: now */
 	bool        by_hand;
 	bool        skipped;
-	int64       task_id;
+	int64       task_id; /* or the id of the instance */
 } Firing;
 
 static void   process(const TqSchedule *schedule, TimestampTz now);
@@ -64,6 +67,7 @@ static bool   choose(TqSchedule *schedule, const TqPlan *plan, TimestampTz now,
 static void   fire(Firing *firing);
 static bool   clear_earlier(TqCall *call, const TqSchedule *schedule);
 static void   submit(TqCall *call, Firing *firing);
+static void   start_workflow(Firing *firing);
 static Jsonb *add_headers(Jsonb *given, const Firing *firing);
 static char  *utc_text(TimestampTz at);
 
@@ -155,8 +159,22 @@ process(const TqSchedule *schedule, TimestampTz now)
 	if (category == ERRCODE_OPERATOR_INTERVENTION ||
 		category == ERRCODE_TRANSACTION_ROLLBACK)
 		ReThrowError(error);
-	tq_schedule_row_postpone(schedule->name, error->message,
-							 now + RETRY_PAUSE);
+	tq_schedule_row_postpone(schedule, error->message, now + RETRY_PAUSE);
+}
+
+/*
+ * pg_cron fires a schedule, whose row is locked: fire it for the current
+ * minute, unless that has been done.
+ */
+void
+tq_fire_minute(TqSchedule *schedule, TimestampTz now)
+{
+	int64 minute = now / USECS_PER_MINUTE;
+
+	if (minute < schedule->position)
+		return;
+	schedule->position = minute;
+	process(schedule, now);
 }
 
 static void
@@ -169,9 +187,11 @@ fire_due(void *arg)
 
 	tq_plan_read(schedule->text, schedule->zone, schedule->anchor, false,
 				 &plan);
-	if (choose(schedule, &plan, now, tq_plan_after(&plan, now) - 1))
+	if (plan.cron ||
+		choose(schedule, &plan, now, tq_plan_after(&plan, now) - 1))
 	{
-		firing->planned = tq_plan_time(&plan, schedule->position);
+		firing->planned = plan.cron ? schedule->position * USECS_PER_MINUTE
+									: tq_plan_time(&plan, schedule->position);
 		fire(firing);
 		schedule->position++;
 	}
@@ -239,9 +259,12 @@ fire(Firing *firing)
 	tq_call_begin(&call, "taskq schedules");
 	if (tq_queue_find(schedule->queue) == NULL)
 		tq_error_no_such_queue(schedule->queue);
-	firing->skipped = !clear_earlier(&call, schedule);
+	firing->skipped = !tq_schedule_flow_clear(schedule) ||
+					  !clear_earlier(&call, schedule);
 	if (firing->skipped)
 		schedule->misses++;
+	else if (tq_schedule_flow_given(schedule))
+		start_workflow(firing);
 	else
 		submit(&call, firing);
 	tq_call_end(&call);
@@ -301,6 +324,19 @@ submit(TqCall *call, Firing *firing)
 	tq_snapshot_renew();
 	(void) tq_submit_one(call, &sub, schedule->payload, &firing->task_id);
 	schedule->last_task_id = firing->task_id;
+	schedule->last_workflow_id = 0;
+	schedule->last_run = firing->planned;
+}
+
+static void
+start_workflow(Firing *firing)
+{
+	TqSchedule *schedule = firing->schedule;
+
+	firing->task_id =
+		tq_schedule_flow_start(schedule, add_headers(NULL, firing));
+	schedule->last_workflow_id = firing->task_id;
+	schedule->last_task_id = 0;
 	schedule->last_run = firing->planned;
 }
 

@@ -3,7 +3,8 @@
  *		The planned times of a schedule: the text that describes them, and the
  *		arithmetic.
  *
- * A plan is "at <timestamp>" or "every <interval> [at <time>]".  Planned time
+ * A plan is "at <timestamp>", "every <interval> [at <time>]" or a cron
+ * expression, whose planned times only pg_cron knows.  Otherwise planned time
  * n is the anchor plus n times the interval, so that months continue from the
  * day of the anchor: after 31 January and 28 February follows 31 March.
  * Months and days are added in the time zone of the schedule, hours and less
@@ -38,7 +39,7 @@
 
 #define FORMS                                                                 \
 	"Allowed: \"every <interval>\", \"every <interval> at <time>\", "         \
-	"\"at <timestamp>\"."
+	"\"at <timestamp>\", and the five fields of a cron expression."
 
 /* Input that is parsed, and its value. */
 typedef struct Parse
@@ -87,10 +88,7 @@ tq_plan_read(const char *text, const char *zone, TimestampTz anchor,
 			read_at(rest, zone, plan);
 	}
 	else if (is_cron(copy))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cron expressions are not supported"),
-				 errhint("Use the form \"every <interval> at <time>\".")));
+		plan->cron = true;
 	else
 		raise_malformed();
 }
@@ -239,7 +237,7 @@ shortest(const Interval *step)
 		   (int64) step->day * USECS_PER_DAY + step->time;
 }
 
-/* Planned time n, or DT_NOEND if there is none. */
+/* Planned time n, or DT_NOEND if there is none or it is not known. */
 TimestampTz
 tq_plan_time(const TqPlan *plan, int64 n)
 {
@@ -247,6 +245,8 @@ tq_plan_time(const TqPlan *plan, int64 n)
 	Interval  added = {0};
 	int64     time;
 
+	if (plan->cron)
+		return DT_NOEND;
 	if (plan->once)
 		return n == 0 ? plan->anchor : DT_NOEND;
 	if (n > FARTHEST / shortest(&plan->step))
@@ -278,6 +278,8 @@ tq_plan_after(const TqPlan *plan, TimestampTz at)
 	int64 first = 0;
 	int64 last;
 
+	if (plan->cron)
+		return 0;
 	if (plan->once)
 		return plan->anchor > at ? 0 : 1;
 

@@ -15,6 +15,7 @@
 typedef struct TqPlan
 {
 	pg_tz      *zone;
+	bool        cron;     /* by pg_cron: the planned times are not known */
 	bool        once;     /* at its anchor only */
 	Interval    step;     /* between planned times */
 	bool        has_time; /* a time of day is given */

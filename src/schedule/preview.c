@@ -42,6 +42,11 @@ taskq_preview_schedule(PG_FUNCTION_ARGS)
 		tq_error_invalid("max_rows", "must be from 1 to 10000", NULL);
 	tq_plan_read(text_to_cstring(PG_GETARG_TEXT_PP(0)), zone, anchor, true,
 				 &plan);
+	if (plan.cron)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot compute planned times of a cron expression"),
+				 errhint("Use the form \"every <interval> at <time>\".")));
 	n = tq_plan_after(&plan, after);
 	for (int i = 0; i < rows; i++)
 	{

@@ -25,9 +25,14 @@
 #include "base/error.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "cron/cron.h"
 #include "engine/call.h"
+#include "schedule/cron_schedule.h"
 #include "schedule/fire.h"
+#include "schedule/schedule_flow.h"
 #include "schedule/schedule_row.h"
+
+#define ARG_CATCH_UP 6
 
 #define MAX_TEXT 500 /* bytes of the text that says when it fires */
 
@@ -63,6 +68,10 @@ taskq_schedule(PG_FUNCTION_ARGS)
 	}
 	require_owner(&before);
 	keep_place(&schedule, &before, &plan);
+	if (schedule.cron && !PG_ARGISNULL(ARG_CATCH_UP))
+		tq_error_invalid("catch_up", "cannot be set for a cron expression",
+						 "pg_cron does not fire missed planned times.");
+	tq_cron_schedule_keep(&schedule, &before);
 	tq_schedule_row_define(&schedule);
 	tq_schedule_row_place(&schedule, &plan);
 	tq_call_end(&call);
@@ -84,8 +93,8 @@ read_arguments(FunctionCallInfo fcinfo, TqSchedule *schedule)
 	schedule->zone = tq_arg_name(fcinfo, 4, "timezone", "UTC");
 	schedule->overlap = choice(fcinfo, 5, "overlap", overlaps, "allow",
 							   "Allowed: allow, skip, replace.");
-	schedule->catch_up = choice(fcinfo, 6, "catch_up", catch_ups, "one",
-								"Allowed: none, one, all.");
+	schedule->catch_up = choice(fcinfo, ARG_CATCH_UP, "catch_up", catch_ups,
+								"one", "Allowed: none, one, all.");
 	schedule->options = tq_arg_jsonb(fcinfo, 7);
 	schedule->enabled = tq_arg_bool(fcinfo, 8, true);
 	schedule->last_run = DT_NOEND;
@@ -116,6 +125,11 @@ check_task(TqSchedule *schedule)
 
 	if (tq_queue_find(schedule->queue) == NULL)
 		tq_error_no_such_queue(schedule->queue);
+	if (tq_schedule_flow_given(schedule))
+	{
+		tq_schedule_flow_check(schedule);
+		return;
+	}
 	tq_fire_read(schedule, inner, &sub);
 	tq_submission_resolve(inner, &sub);
 	if (schedule->payload != NULL)
@@ -136,11 +150,13 @@ keep_place(TqSchedule *schedule, const TqSchedule *before, TqPlan *plan)
 
 	schedule->last_run = before->last_run;
 	schedule->last_task_id = before->last_task_id;
+	schedule->last_workflow_id = before->last_workflow_id;
 	tq_plan_read(schedule->text, schedule->zone, same ? before->anchor : now,
 				 !same, plan);
 	if (!same && plan->once && plan->anchor <= now)
 		tq_error_invalid("schedule", "is a time that has passed", NULL);
 	schedule->anchor = plan->anchor;
+	schedule->cron = plan->cron;
 	if (same)
 		schedule->misses = before->misses;
 	if (same && before->enabled)
@@ -163,6 +179,8 @@ taskq_unschedule(PG_FUNCTION_ARGS)
 	if (found)
 	{
 		require_owner(&schedule);
+		if (schedule.cron)
+			tq_cron_remove(name, schedule.job_id);
 		(void) tq_schedule_row_delete(name);
 	}
 	tq_call_end(&call);

@@ -22,7 +22,7 @@
 #define COLUMNS                                                               \
 	"name, plan, queue, payload, timezone, overlap, catch_up, options,"       \
 	" enabled, role_id, anchor, position, last_run, last_task_id, misses,"    \
-	" problem"
+	" problem, cron, job_id, last_workflow_id"
 
 static TqStmt stmt_find = {"SELECT " COLUMNS " FROM taskq.schedule"
 						   " WHERE name = $1 FOR UPDATE",
@@ -46,21 +46,29 @@ static TqStmt stmt_add = {
 static TqStmt stmt_define = {
 	"UPDATE taskq.schedule SET plan = $2, queue = $3, payload = $4,"
 	" timezone = $5, overlap = $6, catch_up = $7, options = $8, enabled = $9,"
-	" role_id = $10, anchor = $11 WHERE name = $1",
+	" role_id = $10, anchor = $11, cron = $12, job_id = $13 WHERE name = $1",
 	{TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID,
-	 BOOLOID, INT4OID, TIMESTAMPTZOID}};
+	 BOOLOID, INT4OID, TIMESTAMPTZOID, BOOLOID, INT8OID}};
 
 /* What a firing changes. */
 static TqStmt stmt_place = {
 	"UPDATE taskq.schedule SET position = $2, last_run = $3,"
 	" last_task_id = $4, misses = $5, problem = $6, next_run = $7,"
-	" due_at = $7 WHERE name = $1",
+	" due_at = $7, last_workflow_id = $8 WHERE name = $1",
 	{TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID, TEXTOID,
-	 TIMESTAMPTZOID}};
+	 TIMESTAMPTZOID, INT8OID}};
 
 static TqStmt stmt_postpone = {
-	"UPDATE taskq.schedule SET problem = $2, due_at = $3 WHERE name = $1",
-	{TEXTOID, TEXTOID, TIMESTAMPTZOID}};
+	"UPDATE taskq.schedule SET problem = $2, due_at = $3, position = $4"
+	" WHERE name = $1",
+	{TEXTOID, TEXTOID, TIMESTAMPTZOID, INT8OID}};
+
+static TqStmt stmt_set_job = {
+	"UPDATE taskq.schedule SET job_id = $2, problem = $3 WHERE name = $1",
+	{TEXTOID, INT8OID, TEXTOID}};
+
+static TqStmt stmt_cron_names = {
+	"SELECT name FROM taskq.schedule WHERE cron AND enabled ORDER BY name"};
 
 static TqStmt stmt_delete = {"DELETE FROM taskq.schedule WHERE name = $1",
 							 {TEXTOID}};
@@ -109,6 +117,9 @@ read_row(TqStmt *stmt, Datum arg, TqSchedule *row)
 		row->last_task_id = tq_spi_int8(0, 14, 0);
 		row->misses = tq_spi_int8(0, 15, 0);
 		row->problem = tq_spi_text(&spi, 0, 16);
+		row->cron = tq_spi_bool(0, 17);
+		row->job_id = tq_spi_int8(0, 18, 0);
+		row->last_workflow_id = tq_spi_int8(0, 19, 0);
 	}
 	tq_spi_leave(&spi);
 	return found;
@@ -125,8 +136,8 @@ tq_schedule_row_next_due(void)
 void
 tq_schedule_row_define(const TqSchedule *row)
 {
-	Datum args[11];
-	bool  nulls[11] = {false};
+	Datum args[13];
+	bool  nulls[13] = {false};
 
 	args[0] = CStringGetTextDatum(row->name);
 	args[1] = CStringGetTextDatum(row->text);
@@ -139,6 +150,8 @@ tq_schedule_row_define(const TqSchedule *row)
 	args[8] = BoolGetDatum(row->enabled);
 	args[9] = Int32GetDatum(row->role_id);
 	args[10] = TimestampTzGetDatum(row->anchor);
+	args[11] = BoolGetDatum(row->cron);
+	give(args, nulls, 12, row->job_id != 0, Int64GetDatum(row->job_id));
 	tq_spi_execute(&stmt_define, args, nulls, SPI_OK_UPDATE);
 }
 
@@ -151,8 +164,8 @@ tq_schedule_row_place(const TqSchedule *row, const TqPlan *plan)
 {
 	TimestampTz next = row->enabled ? tq_plan_time(plan, row->position)
 									: DT_NOEND;
-	Datum       args[7];
-	bool        nulls[7] = {false};
+	Datum       args[8];
+	bool        nulls[8] = {false};
 
 	args[0] = CStringGetTextDatum(row->name);
 	args[1] = Int64GetDatum(row->position);
@@ -164,6 +177,8 @@ tq_schedule_row_place(const TqSchedule *row, const TqPlan *plan)
 	nulls[5] = row->problem == NULL;
 	args[5] = nulls[5] ? (Datum) 0 : CStringGetTextDatum(row->problem);
 	give(args, nulls, 6, next != DT_NOEND, TimestampTzGetDatum(next));
+	give(args, nulls, 7, row->last_workflow_id != 0,
+		 Int64GetDatum(row->last_workflow_id));
 	tq_spi_execute(&stmt_place, args, nulls, SPI_OK_UPDATE);
 	/* the background worker sleeps on the dispatch clock */
 	if (next != DT_NOEND)
@@ -180,15 +195,54 @@ give(Datum *args, bool *nulls, int n, bool given, Datum value)
 
 /* Note an error, and try the same planned time again later. */
 void
-tq_schedule_row_postpone(const char *name, const char *problem,
+tq_schedule_row_postpone(const TqSchedule *row, const char *problem,
 						 TimestampTz due)
 {
-	Datum args[3];
+	Datum args[4];
 
-	args[0] = CStringGetTextDatum(name);
+	args[0] = CStringGetTextDatum(row->name);
 	args[1] = CStringGetTextDatum(problem);
 	args[2] = TimestampTzGetDatum(due);
+	args[3] = Int64GetDatum(row->position);
 	tq_spi_execute(&stmt_postpone, args, NULL, SPI_OK_UPDATE);
+	tq_xact_due(due + (tq_clock_dispatch() - tq_clock_wall()));
+}
+
+/* Write which job of pg_cron fires a schedule, or why there is none. */
+void
+tq_schedule_row_set_job(const char *name, int64 job_id, const char *problem)
+{
+	Datum args[3];
+	bool  nulls[3] = {false};
+
+	args[0] = CStringGetTextDatum(name);
+	give(args, nulls, 1, job_id != 0, Int64GetDatum(job_id));
+	nulls[2] = problem == NULL;
+	args[2] = nulls[2] ? (Datum) 0 : CStringGetTextDatum(problem);
+	tq_spi_execute(&stmt_set_job, args, nulls, SPI_OK_UPDATE);
+}
+
+/* The names of the enabled schedules with cron expressions. */
+List *
+tq_schedule_row_cron_names(void)
+{
+	MemoryContext caller = CurrentMemoryContext;
+	List         *names = NIL;
+	uint64        count;
+	TqSpi         spi;
+
+	tq_spi_enter(&spi);
+	count = tq_spi_look(&stmt_cron_names, NULL, NULL, 0);
+	for (uint64 i = 0; i < count; i++)
+	{
+		char         *name = tq_spi_text(&spi, i, 1);
+		MemoryContext mine = MemoryContextSwitchTo(caller);
+
+		names = lappend(names, name);
+		MemoryContextSwitchTo(mine);
+	}
+	tq_spi_leave(&spi);
+	return names;
 }
 
 /* Add a row that the caller fills in.  Returns false if the name is taken. */

@@ -11,7 +11,7 @@ use TaskqTest;
 use TaskqWaiters;
 
 my @CHECKS = qw(preloaded activated background_worker launcher leases
-  deadlines retention silent_workers claims paused process_slots databases
+  deadlines retention silent_workers claims paused schedules cron_jobs process_slots databases
   worker_slots counters running_tasks waiting snapshots prepared_transactions
   replication_slots vacuum transaction_ids settings table_additions);
 my %failed_once;
@@ -217,6 +217,14 @@ $sql->('DROP TABLE mine; ALTER TABLE taskq.task ADD CONSTRAINT x EXCLUDE (correl
 is(error_of($node, "SELECT taskq_submit('additions', correlation_id => 'one') FROM generate_series(1, 2)"), '23P01', 'an exclusion constraint is enforced');
 $sql->('ALTER TABLE taskq.task DROP CONSTRAINT x');
 well('without additions', $node);
+
+$sql->(<<'SQL');
+SELECT taskq_create_queue('planned'), taskq_schedule('planned', 'every 1 day', 'planned');
+UPDATE taskq.schedule SET problem = 'disk full', cron = true;
+SQL
+fails('a schedule', $node, { schedules => qr/^1 of 1 .*"planned" \(disk full\)/, cron_jobs => qr/^pg_cron is not loaded/ });
+$sql->("SELECT taskq_unschedule('planned')");
+well('without the schedule', $node);
 
 # Rows of tables with other columns cannot be written.
 for my $table (qw(task archive transition))

@@ -1,6 +1,7 @@
 # Schedules fire by themselves, once for each planned time: while several
 # sessions process what is due, while the server is killed and restarted, after
-# steps of the wall clock. A copied database fires nothing until it is activated.
+# steps of the wall clock, and over a promotion. A copied or restored database
+# fires nothing until it is activated.
 use strict;
 use warnings;
 use FindBin;
@@ -119,6 +120,39 @@ ok(stays(3, sub { $node->safe_psql('twin', "SELECT count(*) FROM taskq.tasks WHE
 $node->safe_psql('twin', 'SELECT taskq_activate()');
 ok(within($LONG, sub { $node->safe_psql('twin', "SELECT count(*) FROM taskq.tasks WHERE queue = 'copy'") > $base }), 'it fires when it is activated');
 
+# --- a dump
+my $file = "$PostgreSQL::Test::Utils::tmp_check/schedules.dump";
+command_ok([ 'pg_dump', '-Fc', '-d', $node->connstr('postgres'), '-f', $file ], 'a dump');
+$node->safe_psql('postgres', 'CREATE DATABASE restored');
+command_ok([ 'pg_restore', '-d', $node->connstr('restored'), $file ], 'it is restored');
+my $restored = sub { $node->safe_psql('restored', shift) };
+$base = $restored->("SELECT count(*) FROM taskq.tasks WHERE queue = 'copy'");
+is($restored->("SELECT schedule, enabled, next_run <= now() FROM taskq.schedules"), 'every 1 second|t|t', 'the schedule is in the dump, and due');
+ok(stays(3, sub { $restored->("SELECT count(*) FROM taskq.tasks WHERE queue = 'copy'") eq $base }), 'what was restored fires nothing');
+$restored->('SELECT taskq_activate()');
+ok(within($LONG, sub { $restored->("SELECT count(*) FROM taskq.tasks WHERE queue = 'copy'") > $base }), 'it fires when it is activated');
+
 sound($node);
 $node->stop('fast');
+
+# --- promotion of a standby: the primary is killed
+my $primary = start_node('primary', init => { allows_streaming => 1 }, 'taskq.max_catch_up' => 10000);
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$sql = sub { $primary->safe_psql('postgres', shift) };
+$sql->("SELECT taskq_create_queue('second'), taskq_schedule('second', 'every 1 second', 'second', catch_up => 'all')");
+ok(within($LONG, sub { fired('second') > 3 }), 'the primary fires');
+$primary->wait_for_catchup($standby);
+my $replayed = $standby->safe_psql('postgres', 'SELECT last_run FROM taskq.schedules');
+ok(stays(2, sub { $standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'taskq%'") eq '0' }), 'the standby does not');
+$primary->kill9;
+$standby->promote;
+$sql = sub { $standby->safe_psql('postgres', shift) };
+ok(within($LONG, sub { $sql->("SELECT last_run > '$replayed'::timestamptz + interval '10 s' FROM taskq.schedules") eq 't' }), 'the promoted standby fires');
+$sql->("SELECT taskq_unschedule('second')");
+once('no planned time is fired twice or left out over a promotion', 'second', 1);
+sound($standby);
+$standby->stop('fast');
 done_testing();
