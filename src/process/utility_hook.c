@@ -69,6 +69,7 @@
 #include "command/activate.h"
 #include "process/prepared.h"
 #include "process/utility_hook.h"
+#include "shared/executor_slot.h"
 #include "shared/counter.h"
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
@@ -590,6 +591,7 @@ keep_out(Oid dboid)
 	if (!tq_worker_directory_keep_out_begin(dboid))
 		return;
 	held.oids[held.count++] = dboid;
+	tq_executor_slot_stop_database(dboid);
 	wait_until_gone(dboid);
 }
 
