@@ -59,6 +59,13 @@ taskq_script() {
 			\\endif
 			$claim taskq_complete_and_claim(ARRAY[:task_id::int8], ARRAY[:token::int8], queue => 'bench') \\gset
 		SQL
+		sql) cat <<-SQL ;;
+			$claim taskq_claim('bench') \\gset
+			BEGIN;
+			SELECT 1;
+			SELECT taskq_complete(:task_id, :token);
+			COMMIT;
+		SQL
 		cycle) cat <<-SQL ;;
 			SELECT taskq_submit('bench', :payload);
 			$claim taskq_claim('bench') \\gset

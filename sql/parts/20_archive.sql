@@ -75,7 +75,7 @@ COMMENT ON COLUMN taskq.archive.submitted_by IS 'Role that submitted it';
 COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last determined what the task runs';
 COMMENT ON COLUMN taskq.archive.reason IS 'Code of the reason of its state; 0 if it has no reason';
 COMMENT ON COLUMN taskq.archive.descent IS 'Worst of the states dead, suspended, filtered and done from which it was moved; 0 if it was not moved from any of them';
-COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died while it held the task; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by other tasks of its key; for a step also 16: its payload is the input of the workflow; 32: it runs regardless of its condition; 64: its payload was changed by hand; 128: it has waited for something other than a worker';
+COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died while it held the task; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by other tasks of its key; for a step also 16: its payload is the input of the workflow; 32: it runs regardless of its condition; 64: its payload was changed by hand; 128: it has waited for something other than a worker; 4096 and 8192: number of crashes of SQL tasks in succession; 16384: SQL that an executor may run';
 COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns whose values are in taskq.large';
 COMMENT ON COLUMN taskq.archive.deadline IS 'Deadline: a task that still waits at this time becomes dead';
 COMMENT ON COLUMN taskq.archive.wake_at IS 'Due time for which the timer must be set; null if there is no such time';

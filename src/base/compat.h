@@ -7,7 +7,8 @@
  *
  * The differences came with these versions:
  *
- *	 16	varatt.h; updates that want BRIN entries only (TU_UpdateIndexes,
+ *	 16	object_aclcheck; escontext of stringToQualifiedNameList;
+ *		varatt.h; updates that want BRIN entries only (TU_UpdateIndexes,
  *		onlySummarizing); the name pgstat_get_local_beentry_by_index;
  *		get_eclass_for_sort_expr without nullable_relids, since a Var says
  *		itself which outer joins make it null
@@ -43,6 +44,7 @@
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/guc.h"
+#include "utils/regproc.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h" /* was part of postgres.h */
 #endif
@@ -329,6 +331,30 @@ static inline bool
 tq_compat_has_client(void)
 {
 	return MyProcPort == NULL || FeBeWaitSet == NULL || pq_check_connection();
+}
+
+/* The parts of a qualified name; raises 42602 if it is none. */
+static inline List *
+tq_compat_qualified_name(const char *text)
+{
+#if PG_VERSION_NUM >= 160000
+	return stringToQualifiedNameList(text, NULL);
+#else
+	return stringToQualifiedNameList(text);
+#endif
+}
+
+/* Does the role have the right to connect to this database? */
+static inline bool
+tq_compat_may_connect(Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(DatabaseRelationId, MyDatabaseId, role,
+						   ACL_CONNECT) == ACLCHECK_OK;
+#else
+	return pg_database_aclcheck(MyDatabaseId, role, ACL_CONNECT) ==
+		   ACLCHECK_OK;
+#endif
 }
 
 #endif /* TQ_COMPAT_H */

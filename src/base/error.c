@@ -324,14 +324,6 @@ tq_error_task_right(int64 task_id, TqRight right)
 }
 
 void
-tq_error_not_built(const char *what)
-{
-	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					errmsg("%s is not supported", what)));
-	pg_unreachable();
-}
-
-void
 tq_error_not_preloaded(const char *what)
 {
 	ereport(

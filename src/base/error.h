@@ -57,7 +57,6 @@ extern void tq_error_no_right(const char *queue, TqRight right)
 	pg_attribute_noreturn();
 extern void tq_error_task_right(int64 task_id, TqRight right)
 	pg_attribute_noreturn();
-extern void tq_error_not_built(const char *what) pg_attribute_noreturn();
 extern void tq_error_not_preloaded(const char *what) pg_attribute_noreturn();
 extern void tq_error_invalid(const char *what, const char *problem,
 							 const char *hint) pg_attribute_noreturn();

@@ -38,6 +38,8 @@ int    tq_guc_warn_decision_nesting = 10;
 int    tq_guc_max_batch_members = 10000;
 int    tq_guc_max_dependency_results = 16 * 1024;
 int    tq_guc_max_catch_up = 100;
+int    tq_guc_max_executors = 4;
+double tq_guc_executor_idle_time = 30;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -143,6 +145,14 @@ tq_guc_init(void)
 		"taskq.max_catch_up",
 		"Maximum number of missed planned times of a schedule that fire late.",
 		&tq_guc_max_catch_up, 1, 10000, PGC_SUSET, 0);
+	define_seconds("taskq.executor_idle_time",
+				   "Time without work after which an executor of SQL tasks "
+				   "exits.",
+				   &tq_guc_executor_idle_time, 24 * 3600);
+	define_at_start(
+		"taskq.max_executors",
+		"Maximum number of executors of SQL tasks in all databases.",
+		&tq_guc_max_executors, 0, 1000);
 	define_at_start("taskq.max_workers",
 					"Maximum number of registered workers in all databases.",
 					&tq_guc_max_workers, 1, 1000000);

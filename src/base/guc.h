@@ -41,6 +41,8 @@ extern PGDLLIMPORT int    tq_guc_warn_decision_nesting; /* 0: never */
 extern PGDLLIMPORT int    tq_guc_max_batch_members;
 extern PGDLLIMPORT int    tq_guc_max_dependency_results; /* kB */
 extern PGDLLIMPORT int    tq_guc_max_catch_up;
+extern PGDLLIMPORT int    tq_guc_max_executors;
+extern PGDLLIMPORT double tq_guc_executor_idle_time; /* s */
 
 extern void        tq_guc_init(void);
 extern int64       tq_guc_heartbeat_interval(void);

@@ -35,8 +35,8 @@ typedef struct OptionDef
 {
 	const char   *name;
 	const char   *allowed; /* for the hint; words in the order of their enum */
-	OptionReader *read;    /* NULL: not supported */
-	int           of;      /* OF_QUEUE, OF_TASK or both */
+	OptionReader *read;
+	int           of; /* OF_QUEUE, OF_TASK or both */
 } OptionDef;
 
 /* An interval being parsed */
@@ -57,7 +57,7 @@ static OptionReader read_priority, read_max_attempts, read_retry,
 	read_retention_dead, read_max_running, read_rate_limit, read_max_depth,
 	read_reference_window, read_on_worker_death, read_dead_letter_queue,
 	read_notify, read_history, read_claim_durability, read_expect_workers,
-	read_deadline_in;
+	read_executor, read_deadline_in;
 
 static const OptionDef option_defs[] = {
 	{"priority", "an integer from -32768 to 32767", read_priority, OF_QUEUE},
@@ -102,7 +102,8 @@ static const OptionDef option_defs[] = {
 	{"history", "none, transitions", read_history, OF_QUEUE},
 	{"claim_durability", "flushed, deferred", read_claim_durability, OF_QUEUE},
 	{"expect_workers", "true, false", read_expect_workers, OF_QUEUE},
-	{"executor", NULL, NULL, OF_QUEUE},
+	{"executor", "an object such as {\"workers\": 2}, with 1 to 1000 workers",
+	 read_executor, OF_QUEUE},
 	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
 	 read_deadline_in, OF_TASK},
 };
@@ -227,6 +228,8 @@ tq_options_merge(Jsonb *before, Jsonb *changes, const TqOptions *defaults)
 		tq_shmem_require("queue option \"max_depth\"");
 	if (checked.notify)
 		tq_shmem_require("queue option \"notify\"");
+	if (checked.executors > 0)
+		tq_shmem_require("queue option \"executor\"");
 	merged = DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(before),
 								 JsonbPGetDatum(changes));
 	merged = DirectFunctionCall1(jsonb_strip_nulls, merged);
@@ -262,7 +265,7 @@ read_one(TqOptions *options, const char *name, JsonbValue *value, int of)
 		initStringInfo(&all);
 		for (int i = 0; i < lengthof(option_defs); i++)
 		{
-			if ((option_defs[i].of & of) && option_defs[i].read != NULL)
+			if (option_defs[i].of & of)
 				appendStringInfo(&all, "%s%s", all.len > 0 ? ", " : "",
 								 option_defs[i].name);
 		}
@@ -271,10 +274,7 @@ read_one(TqOptions *options, const char *name, JsonbValue *value, int of)
 	}
 	if (value->type == jbvNull)
 		return;
-	if (def->read != NULL)
-		def->read(options, name, value);
-	else
-		tq_error_not_built(psprintf("queue option \"%s\"", name));
+	def->read(options, name, value);
 }
 
 static void
@@ -618,4 +618,20 @@ static void
 read_deadline_in(TqOptions *options, const char *name, JsonbValue *value)
 {
 	options->deadline_in = option_span(name, value, 1);
+}
+
+/* No other member is allowed: a transaction cannot span databases. */
+static void
+read_executor(TqOptions *options, const char *name, JsonbValue *value)
+{
+	JsonbContainer *object;
+	JsonbValue     *workers;
+
+	if (!tq_json_is_object(value))
+		bad_value(name);
+	object = value->val.binary.data;
+	workers = getKeyJsonValueFromContainer(object, "workers", 7, NULL);
+	if (workers == NULL || JsonContainerSize(object) != 1)
+		bad_value(name);
+	options->executors = (int) option_number(name, workers, 1, 1000, true);
 }

@@ -80,6 +80,7 @@ typedef struct TqOptions
 	bool        notify;            /* also NOTIFY, by the background worker */
 	bool        history;           /* record each transition */
 	bool        claims_flushed;    /* each claim waits for the disk */
+	int         executors;         /* SQL tasks at the same time; 0: none */
 	int64       deadline_in;       /* of a task only; 0: no deadline */
 } TqOptions;
 

@@ -440,6 +440,7 @@ claim_from(TqCall *call, TqClaim *claim, TqWorker *worker,
 	dispatch.max_tasks = max_tasks;
 	dispatch.lease = claim->lease;
 	dispatch.reach = claim->reach;
+	dispatch.sql_of = claim->sql_of;
 	for (int i = 0; i < TQ_LIMIT_RECOUNTS; i++)
 	{
 		TqLimit limit;
@@ -476,6 +477,8 @@ claim_from(TqCall *call, TqClaim *claim, TqWorker *worker,
 			claim->deferrable = false;
 		if (claim->taken != NULL)
 			*claim->taken = claimed[i].f.task_id;
+		else if (claim->task != NULL)
+			*claim->task = claimed[i];
 		else
 			return_task(result, dispatch.queue, &claimed[i]);
 	}

@@ -13,6 +13,7 @@
 #include "cache/options.h"
 #include "engine/wait.h"
 #include "store/table.h"
+#include "store/task.h"
 
 /* The arguments of a claim. */
 typedef struct TqClaim
@@ -26,9 +27,11 @@ typedef struct TqClaim
 	bool         tags_given;
 	bool         order_given;
 	TqOrder      order;
-	int          reach; /* random: number of candidates; else 0 */
-	int64       *taken; /* NULL: rows; else only the id */
-	TqWait      *wait;  /* NULL: the claim does not wait */
+	int          reach;  /* random: number of candidates; else 0 */
+	int64       *taken;  /* NULL: rows; else only the id */
+	TqTask      *task;   /* NULL: rows; else the task itself */
+	int32        sql_of; /* if the first task is SQL of that role; 0: any */
+	TqWait      *wait;   /* NULL: the claim does not wait */
 	bool         has_turn;
 	uint32       turn;       /* of all attempts of a claim that waits */
 	bool         deferrable; /* out: the commit need not wait for the disk */

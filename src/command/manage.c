@@ -471,7 +471,7 @@ prepare_retry(TqTask *task, TqState state, const TqWish *wish, TqMove *move)
 		task->f.attempt = 0;
 		task->f.flags &= ~TQ_FLAG_WORKER_DIED;
 	}
-	task->f.flags &= (1 << TQ_FLAG_REASON_SHIFT) - 1;
+	task->f.flags &= ~(TQ_FLAG_REASONS | TQ_FLAG_CRASHES);
 	if (TQ_TASK_TIME(task, TQ_COL_DEADLINE, DT_NOEND) <= tq_clock_wall())
 		tq_task_clear(task, TQ_COL_DEADLINE);
 	if (task->f.max_attempts != -1 && task->f.attempt >= task->f.max_attempts)
@@ -496,6 +496,9 @@ recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 	TqMove       move = {0};
 	Jsonb       *payload = tq_submission_again(&sub, queue, task);
 
+	/* a call on many tasks must not run SQL that its role has not read */
+	if (wish->in_bulk && (task->f.flags & TQ_FLAG_SQL) != 0)
+		sub.run_as = task->f.run_as;
 	sub.task_id = tq_id_next();
 	tq_task_set(task, TQ_COL_RECREATED_AS, Int64GetDatum(sub.task_id));
 	move.to = TQ_STATE_RECREATED;
@@ -536,9 +539,9 @@ poison(TqCall *call, TqQueue *queue, TqTask *task)
 static void
 unpoison(TqCall *call, TqQueue *queue, TqTask *task)
 {
-	int before = task->f.flags >> TQ_FLAG_REASON_SHIFT;
+	int before = (task->f.flags & TQ_FLAG_REASONS) >> TQ_FLAG_REASON_SHIFT;
 
-	task->f.flags &= (1 << TQ_FLAG_REASON_SHIFT) - 1;
+	task->f.flags &= ~TQ_FLAG_REASONS;
 	tq_state_annotate(call, queue, task,
 					  before == 0 ? TQ_REASON_MANUAL : (TqReason) before);
 }

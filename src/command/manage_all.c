@@ -493,6 +493,7 @@ recreate_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		return true;
 	}
 	wish.insertion = act->insertion;
+	wish.in_bulk = true;
 	if (!tq_manage_try(call, choice->queue, task, &wish))
 		return false;
 	if (act->first_new == 0)

@@ -239,6 +239,41 @@ read_arguments(FunctionCallInfo fcinfo, Registration *registration)
 						   TQ_MAX_SMALL_DOC);
 }
 
+/* Register a worker that is bound to this process, for any queue. */
+void
+tq_registration_bind(const char *name)
+{
+	LOCAL_FCINFO(inner, 8);
+
+	InitFunctionCallInfoData(*inner, NULL, 8, InvalidOid, NULL, NULL);
+	for (int i = 0; i < 8; i++)
+		inner->args[i].isnull = true;
+	inner->args[0].value = CStringGetTextDatum(name);
+	inner->args[4].value = BoolGetDatum(true);
+	inner->args[0].isnull = inner->args[4].isnull = false;
+	(void) taskq_register(inner);
+}
+
+/* End such a registration; it may have ended before. */
+void
+tq_registration_leave(const char *name, int64 incarnation)
+{
+	TqCall   call;
+	TqWorker worker;
+
+	tq_call_begin(&call, "taskq: an executor");
+	if (tq_worker_look(name, true, &worker) == TQ_WORKER_ACTIVE &&
+		worker.incarnation == incarnation &&
+		end_registration(worker.worker_id, TQ_WORKER_GONE))
+	{
+		(void) tq_reclaim_held_by(&call, list_make1_int(worker.worker_id),
+								  true);
+		tq_own_worker_remove(name);
+		tq_catalog_announce_worker();
+	}
+	tq_call_end(&call);
+}
+
 /*
  * The same process registers again; returns false if its registration has
  * ended.

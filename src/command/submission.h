@@ -47,10 +47,12 @@ typedef struct TqSubmission
 	bool         suspended;
 	Jsonb       *options; /* of the task itself */
 	int32        role_id;
+	int32        run_as; /* 0: that role */
 	int64        lane_id;
 	bool         likely_taken; /* finished tasks keep their references */
 	bool         any_depth;    /* max_depth does not apply */
 	bool         dead_letter;  /* a copy of a dead task */
+	bool         of_step;      /* its payload is known later */
 	bool         holder_stays; /* while an open transaction removes it */
 	int64        task_id;      /* 0: assigned later */
 } TqSubmission;

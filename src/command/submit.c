@@ -40,6 +40,7 @@
 #include "engine/id.h"
 #include "engine/key.h"
 #include "engine/limit.h"
+#include "engine/sql_task.h"
 #include "engine/state.h"
 #include "store/large.h"
 #include "store/row.h"
@@ -478,7 +479,7 @@ replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 	task->f.max_attempts = sub->max_attempts;
 	task->f.attempt = 0;
 	task->f.flags &= ~TQ_FLAG_WORKER_DIED;
-	task->f.run_as = sub->role_id;
+	task->f.run_as = sub->run_as != 0 ? sub->run_as : sub->role_id;
 	SET_OR_CLEAR(TQ_COL_DEADLINE, sub->has_deadline,
 				 TimestampTzGetDatum(sub->deadline));
 	SET_OR_CLEAR(TQ_COL_KEY, sub->key != NULL, CStringGetTextDatum(sub->key));
@@ -492,6 +493,8 @@ replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 	PUT_OR_DROP(TQ_COL_DATA, sub->data != NULL, PointerGetDatum(sub->data));
 	PUT_OR_DROP(TQ_COL_HEADERS, sub->headers != NULL,
 				JsonbPGetDatum(sub->headers));
+	if (!sub->of_step)
+		tq_sql_task_decide(sub->queue, task, payload);
 #undef SET_OR_CLEAR
 #undef PUT_OR_DROP
 }
@@ -520,6 +523,8 @@ change_holder(TqCall *call, TqSubmission *sub, Jsonb *payload,
 		(void) tq_state_touch(call, sub->queue, &task);
 		return false;
 	}
+	if (sub->on_conflict == TQ_CONFLICT_MERGE)
+		tq_sql_task_refuse_merge(sub->queue, &task, sub->role_id);
 	if (sub->on_conflict == TQ_CONFLICT_MERGE && payload == NULL)
 	{
 		if (tq_large_get(&task, TQ_COL_PAYLOAD, &before))

@@ -27,6 +27,7 @@
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/limit.h"
+#include "engine/sql_task.h"
 #include "engine/state.h"
 #include "engine/step.h"
 #include "store/large.h"
@@ -245,7 +246,14 @@ set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 					JsonbPGetDatum(sub->headers));
 	if (changes->named[TQ_SUBMIT_PAYLOAD] || changes->named[TQ_SUBMIT_DATA] ||
 		task->f.queue_id != queue->queue_id)
+	{
+		Datum payload;
+		bool  given = tq_large_get(task, TQ_COL_PAYLOAD, &payload);
+
 		task->f.run_as = tq_role_intern(GetUserId());
+		tq_sql_task_decide(queue, task,
+						   given ? DatumGetJsonbP(payload) : NULL);
+	}
 }
 
 /*

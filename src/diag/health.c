@@ -35,6 +35,7 @@
 #include "diag/health_schedule.h"
 #include "diag/health_server.h"
 #include "shared/counter.h"
+#include "shared/executor_slot.h"
 #include "shared/heartbeat.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
@@ -59,6 +60,7 @@ static void check_activated(TqHealth *health);
 static void check_worker(TqHealth *health);
 static void check_launcher(TqHealth *health);
 static void check_process_slots(TqHealth *health);
+static void check_executors(TqHealth *health);
 static void check_databases(TqHealth *health);
 static void check_worker_slots(TqHealth *health);
 static void check_counters(TqHealth *health);
@@ -88,6 +90,7 @@ static const struct
 			  {"schedules", tq_health_schedules},
 			  {"cron_jobs", tq_health_cron_jobs},
 			  {"process_slots", check_process_slots},
+			  {"executors", check_executors},
 			  {"databases", check_databases},
 			  {"worker_slots", check_worker_slots},
 			  {"counters", check_counters},
@@ -259,6 +262,28 @@ check_process_slots(TqHealth *health)
 			health,
 			"No database is waiting for a slot of \"max_worker_processes\" (%d).",
 			max_worker_processes);
+}
+
+/* Processes that run SQL tasks, in all databases. */
+static void
+check_executors(TqHealth *health)
+{
+	int         count;
+	int         used = 0;
+	TqExecutor *executors = tq_executor_slot_list(&count);
+
+	for (int i = 0; i < count; i++)
+		used += executors[i].state != TQ_EXECUTOR_NONE;
+	if (tq_executor_slot_lacks())
+		tq_health_fail(
+			health,
+			"No background worker slot was free for an executor of SQL tasks. Increase \"max_worker_processes\" (currently %d) and restart the server.",
+			max_worker_processes);
+	else
+		tq_health_say(
+			health,
+			"%d of \"taskq.max_executors\" (%d) run or wait for SQL tasks.",
+			used, tq_guc_max_executors);
 }
 
 static void

@@ -44,6 +44,7 @@
 #include "engine/lane_priority.h"
 #include "engine/lane_scan.h"
 #include "engine/move.h"
+#include "engine/sql_task.h"
 #include "engine/state.h"
 #include "shared/claim_activity.h"
 #include "shared/claim_ring.h"
@@ -671,6 +672,13 @@ take(Walk *walk, TqTask *task)
 {
 	if (walk->peek != NULL)
 		return peek_at(walk, task);
+	if (walk->dispatch->sql_of != 0 &&
+		tq_sql_task_run_as(task) != walk->dispatch->sql_of)
+	{
+		/* another executor takes it, and what comes after it waits */
+		walk->reserved = TQ_RESERVE_FULL;
+		return false;
+	}
 	if (take_within_limits(walk, task))
 		return true;
 	if (walk->reserved != TQ_RESERVE_DONE)

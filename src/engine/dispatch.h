@@ -16,7 +16,8 @@ typedef struct TqDispatch
 	TqQueue      *queue;
 	const TqTags *tags; /* of the claimer */
 	TqOrder       order;
-	int           reach; /* random: number of candidates; else 0 */
+	int           reach;  /* random: number of candidates; else 0 */
+	int32         sql_of; /* take only SQL of that role, and stop at others */
 	int           max_tasks;
 	int32         worker_id;
 	int64         lease;       /* 0: no lease was given; then */

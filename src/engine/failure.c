@@ -20,6 +20,9 @@
 #include "engine/worker.h"
 #include "store/large.h"
 
+/* of SQL tasks, in succession */
+#define MAX_CRASHES 3
+
 static TqStmt stmt_add_error = {
 	"SELECT coalesce((SELECT jsonb_agg(e.entry ORDER BY e.n)"
 	"                   FROM jsonb_array_elements($1)"
@@ -30,6 +33,9 @@ static TqStmt stmt_add_error = {
 	"       || CASE WHEN $5 IS NULL THEN '{}'"
 	"               ELSE jsonb_build_object('detail', $5) END)",
 	{JSONBOID, INT4OID, TIMESTAMPTZOID, TEXTOID, JSONBOID, TEXTOID}};
+
+static bool was_executor(const TqTask *task);
+static bool crashes_again(TqTask *task);
 
 /* Record an error of the attempt that is ending; the last ten are kept. */
 void
@@ -75,6 +81,8 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 
 	move->wanted = "fail";
 	move->end = TQ_END_FAILURE;
+	if (last_reason != TQ_REASON_WORKER_DEAD)
+		task->f.flags &= ~TQ_FLAG_CRASHES;
 	if (tq_failure_stop_asked(task))
 	{
 		move->to = TQ_STATE_CANCELLED;
@@ -134,6 +142,13 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 	move->end = ends[reason];
 	if (reason == TQ_REASON_TIMEOUT || move->to != TQ_STATE_PENDING)
 		return;
+	if (reason == TQ_REASON_WORKER_DEAD && was_executor(task) &&
+		crashes_again(task))
+	{
+		move->to = TQ_STATE_DEAD;
+		move->reason = reason;
+		return;
+	}
 	switch (options->on_death)
 	{
 		case TQ_ON_DEATH_REQUEUE:
@@ -149,6 +164,30 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 			move->reason = reason;
 			break;
 	}
+}
+
+/* Did an executor of SQL tasks run the task? */
+static bool
+was_executor(const TqTask *task)
+{
+	char *name = tq_worker_name(task->f.worker_id);
+
+	return (task->f.flags & TQ_FLAG_SQL) != 0 && name != NULL &&
+		   strncmp(name, TQ_EXECUTOR_WORKER, strlen(TQ_EXECUTOR_WORKER)) == 0;
+}
+
+/*
+ * Count a crash.  SQL that crashes its process crashes the server: the third
+ * time in succession ends the task, even if it has more attempts.
+ */
+static bool
+crashes_again(TqTask *task)
+{
+	task->f.flags += TQ_FLAG_CRASH;
+	if ((task->f.flags & TQ_FLAG_CRASHES) < MAX_CRASHES * TQ_FLAG_CRASH)
+		return false;
+	task->f.flags &= ~TQ_FLAG_CRASHES;
+	return true;
 }
 
 /*

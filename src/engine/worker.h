@@ -15,6 +15,9 @@
 /* A label that was not used for this long may be removed. */
 #define TQ_LABEL_KEPT (2 * USECS_PER_HOUR)
 
+/* Executors of SQL tasks have names that begin so. */
+#define TQ_EXECUTOR_WORKER "taskq executor "
+
 typedef struct TqWorker
 {
 	int32 worker_id;

@@ -65,6 +65,7 @@
 #include "shared/heartbeat.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
+#include "sql_task/pool.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 
@@ -187,6 +188,7 @@ tq_duty_start(void)
 	schedules_due = 0;
 	next_end = 0;
 	tq_wake_turn_start();
+	tq_pool_start();
 	tq_dead_range_audit_start();
 }
 
@@ -234,6 +236,8 @@ tq_duty_turn(TimestampTz told)
 		timers_due = deadline_due = now;
 	tq_wake_turn_run(told);
 	tend_bound();
+	if (tq_pool_is_needed())
+		(void) turn_of("executors", tq_pool_turn, 1);
 	if (!tq_running_complete() || next_end <= now)
 		while (turn_of("expired leases", duty_ends, BATCH))
 			;
@@ -280,6 +284,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(next, Min(next_end, tq_bound_worker_next()));
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
 	next = Min(next, Min(lanes_due, schedules_due));
+	next = Min(next, tq_pool_next());
 	if (turn_failed)
 	{
 		next = Max(next, tq_clock_dispatch() + failure_pause);

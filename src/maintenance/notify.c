@@ -31,13 +31,21 @@
 /* Minimum time between two NOTIFYs of a queue. */
 #define NOTIFY_PAUSE INT64CONST(50000)
 
+/*
+ * Minimum time between two turns that tasks of a queue with an executor cause:
+ * its flag wakes the worker, whose turn finds an executor (sql_task/pool.c).
+ */
+#define EXECUTOR_PAUSE INT64CONST(2000)
+
 /* A queue with the option set. */
 typedef struct Channel
 {
 	int32       queue_id;
-	bool        raised; /* must be sent */
-	bool        sent;   /* in the current transaction */
-	TimestampTz last;   /* dispatch clock */
+	bool        notifies; /* it has the option notify */
+	int64       pause;    /* between two turns */
+	bool        raised;   /* must be sent */
+	bool        sent;     /* in the current transaction */
+	TimestampTz last;     /* dispatch clock */
 	char        name[NAMEDATALEN];
 } Channel;
 
@@ -56,11 +64,14 @@ static bool complete = false;
 static TqStmt stmt_channels = {
 	"SELECT q.queue_id,"
 	"       CASE WHEN octet_length('taskq_' || q.name) < 64"
-	"            THEN 'taskq_' || q.name ELSE 'taskq_' || md5(q.name) END"
+	"            THEN 'taskq_' || q.name ELSE 'taskq_' || md5(q.name) END,"
+	"       coalesce(q.options -> 'notify', a.options -> 'notify')"
+	"       = 'true'::jsonb"
 	"  FROM taskq.queue q LEFT JOIN taskq.queue a ON a.queue_id = 0"
 	" WHERE q.queue_id <> 0"
-	"   AND coalesce(q.options -> 'notify', a.options -> 'notify')"
-	"       = 'true'::jsonb"
+	"   AND (coalesce(q.options -> 'notify', a.options -> 'notify')"
+	"        = 'true'::jsonb"
+	"        OR q.options ? 'executor' OR a.options ? 'executor')"
 	" ORDER BY q.queue_id"};
 
 static bool     is_known(void);
@@ -92,7 +103,7 @@ tq_notify_is_due(void)
 	{
 		Channel *channel = &channels[i];
 
-		if (channel->last + NOTIFY_PAUSE <= now &&
+		if (channel->last + channel->pause <= now &&
 			(channel->raised || tq_notify_flag_raised(channel->queue_id)))
 			return true;
 	}
@@ -111,12 +122,13 @@ tq_notify_send(int limit)
 	{
 		Channel *channel = &channels[i];
 
-		if (channel->last + NOTIFY_PAUSE > now)
+		if (channel->last + channel->pause > now)
 			continue;
 		channel->raised |= tq_notify_flag_lower(channel->queue_id);
 		if (!channel->raised)
 			continue;
-		Async_Notify(channel->name, NULL);
+		if (channel->notifies)
+			Async_Notify(channel->name, NULL);
 		channel->sent = true;
 		TQ_FAULT_POINT("notify_send");
 	}
@@ -144,7 +156,7 @@ tq_notify_sent(bool committed)
 			channel->sent = false;
 		}
 		if (channel->raised || tq_notify_flag_raised(channel->queue_id))
-			next = Min(next, channel->last + NOTIFY_PAUSE);
+			next = Min(next, channel->last + channel->pause);
 	}
 	return next;
 }
@@ -182,6 +194,8 @@ read_channels(void)
 		if (known != NULL)
 			found[i] = *known;
 		found[i].queue_id = queue_ids[i] = queue_id;
+		found[i].notifies = tq_spi_bool(i, 3);
+		found[i].pause = found[i].notifies ? NOTIFY_PAUSE : EXECUTOR_PAUSE;
 		strlcpy(found[i].name, tq_spi_text(&spi, i, 2), NAMEDATALEN);
 	}
 	complete = tq_notify_flag_add(queue_ids, (int) rows);

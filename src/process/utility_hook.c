@@ -70,6 +70,7 @@
 #include "cron/cron.h"
 #include "process/prepared.h"
 #include "process/utility_hook.h"
+#include "shared/executor_slot.h"
 #include "shared/counter.h"
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
@@ -607,6 +608,7 @@ keep_out(Oid dboid)
 	if (!tq_worker_directory_keep_out_begin(dboid))
 		return;
 	held.oids[held.count++] = dboid;
+	tq_executor_slot_stop_database(dboid);
 	wait_until_gone(dboid);
 }
 

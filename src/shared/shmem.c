@@ -25,6 +25,7 @@
 #include "shared/crash_start.h"
 #include "shared/dead_range.h"
 #include "shared/heartbeat.h"
+#include "shared/executor_slot.h"
 #include "shared/key_floor.h"
 #include "shared/leaf_change.h"
 #include "shared/metric.h"
@@ -81,6 +82,8 @@ static const Part parts[] = {
 	 tq_heartbeat_wipe, "taskq.max_workers", &tq_guc_max_workers},
 	{tq_worker_directory_size, tq_worker_directory_init, NULL, NULL,
 	 "taskq.max_databases", &tq_guc_max_databases},
+	{tq_executor_slot_size, tq_executor_slot_init, NULL, NULL,
+	 "taskq.max_executors", &tq_guc_max_executors},
 	{tq_token_floor_size, tq_token_floor_init, NULL, tq_token_floor_wipe, NULL,
 	 NULL},
 	{tq_waiter_size, tq_waiter_init, NULL, tq_waiter_wipe, NULL, NULL}};

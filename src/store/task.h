@@ -130,8 +130,11 @@ typedef enum TqColumn
 #define TQ_FLAG_WANTED 32     /* a step: wanted, whatever its condition */
 #define TQ_FLAG_PAYLOAD 64    /* a step: its payload was changed and is kept */
 #define TQ_FLAG_WAITED 128    /* a step: it has waited without a worker */
-/* above these: the reason of a dead task that is now poison */
-#define TQ_FLAG_REASON_SHIFT 8
+#define TQ_FLAG_REASON_SHIFT 8 /* the reason of a dead task that is poison */
+#define TQ_FLAG_REASONS (15 << TQ_FLAG_REASON_SHIFT)
+#define TQ_FLAG_CRASH (1 << 12) /* counts crashes in a row, in two bits */
+#define TQ_FLAG_CRASHES (3 << 12)
+#define TQ_FLAG_SQL (1 << 14) /* run_as decided SQL that an executor runs */
 
 /*
  * Columns after the fixed part are Datums, indexed by column; their values are

@@ -407,10 +407,10 @@ END $$;
 
 SELECT is_empty($$
     SELECT o.option, e.code
-      FROM unnest(ARRAY['{"executor": {"workers": 1}}']) o (option),
+      FROM unnest(ARRAY['{"executor": {"workers": 1, "database": "other"}}', '{"executor": true}']) o (option),
            pg_temp.error_of(format('SELECT taskq_create_queue(''later'', %L)', o.option)) e
-     WHERE e.code IS DISTINCT FROM '0A000'$$,
-    'options of later additions are known and refused');
+     WHERE e.code IS DISTINCT FROM 'TQ004'$$,
+    'an executor has workers, and no other database');
 
 SELECT taskq_create_queue('held');
 SELECT taskq_create_queue('full', '{"max_depth": 1}');

@@ -11,7 +11,7 @@ use TaskqTest;
 use TaskqWaiters;
 
 my @CHECKS = qw(preloaded activated background_worker launcher leases
-  deadlines retention silent_workers claims paused schedules cron_jobs process_slots databases
+  deadlines retention silent_workers claims paused schedules cron_jobs process_slots executors databases
   worker_slots counters running_tasks waiting snapshots prepared_transactions
   replication_slots vacuum transaction_ids settings table_additions);
 my %failed_once;
@@ -342,6 +342,20 @@ like({ health($small, 'second') }->{background_worker} // '', qr/^No background 
 $failed_once{databases} = 1;
 $small->safe_psql('second', 'DROP EXTENSION taskq');
 well('one database', $small);
+
+# as many slots as the processes that are always there
+$small->restart;
+my $slots = $small->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type IN ('taskq launcher', 'logical replication launcher')") + 1;
+$small->append_conf('postgresql.conf', "max_worker_processes = $slots");
+$small->restart;
+ok(within(60, sub { $small->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'taskq worker' AND datname = 'postgres'") eq '1' }),
+	'the background worker has the last slot');
+$small_sql->(q(SELECT taskq_create_queue('sql', '{"executor": {"workers": 1}}'), taskq_submit('sql', '{"sql": "SELECT 1"}')));
+ok(within(60, sub { %found = health($small); return $found{executors} }), 'no slot is free for an executor');
+like($found{executors}, qr/Increase "max_worker_processes" \(currently $slots\)/, 'the answer says what to do');
+$failed_once{executors} = 1;
+$small_sql->("SELECT taskq_drop_queue('sql', true)");
+ok(within(60, sub { %found = health($small); return !$found{executors} }), 'none is needed when the queue is gone');
 
 $small->safe_psql('postgres', "SELECT taskq_register('lives on')");
 $small->append_conf('postgresql.conf', 'max_worker_processes = 1');

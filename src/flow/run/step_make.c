@@ -18,6 +18,7 @@
 #include "cache/queue.h"
 #include "command/submit.h"
 #include "engine/key.h"
+#include "engine/sql_task.h"
 #include "engine/state.h"
 #include "flow/definition/value.h"
 #include "flow/instance/flow_types.h"
@@ -74,8 +75,11 @@ tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 			sub.run_at = flow->start.run_at;
 		else
 			payload = new[i].payload;
+		sub.of_step = true;
 		tq_submit_fill(&sub, payload, &task);
 		task.f.submitted_by = task.f.run_as = flow->start.started_by;
+		if (new[i].payload == NULL)
+			tq_sql_task_of_step(sub.queue, &task, step->payload);
 		if (step->payload == NULL && new[i].payload == NULL &&
 			!TQ_STEP_COMPENSATES(new[i].step_id))
 			task.f.flags |= TQ_FLAG_INPUT;
