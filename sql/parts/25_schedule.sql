@@ -24,6 +24,7 @@ CREATE TABLE taskq.schedule (
     problem pg_catalog.text,
     cron boolean NOT NULL DEFAULT false,
     job_id bigint,
+    last_workflow_id bigint,
     CONSTRAINT schedule_pkey PRIMARY KEY (name)
 );
 CREATE INDEX schedule_due_idx ON taskq.schedule (due_at);
@@ -48,5 +49,6 @@ COMMENT ON COLUMN taskq.schedule.misses IS 'Number of planned times without a ta
 COMMENT ON COLUMN taskq.schedule.problem IS 'Error of the last try, or null';
 COMMENT ON COLUMN taskq.schedule.cron IS 'Is the plan a cron expression?';
 COMMENT ON COLUMN taskq.schedule.job_id IS 'Job of pg_cron that fires it, or null';
+COMMENT ON COLUMN taskq.schedule.last_workflow_id IS 'Instance that was started last, if it starts a workflow';
 COMMENT ON CONSTRAINT schedule_pkey ON taskq.schedule IS 'One row for each schedule';
 COMMENT ON INDEX taskq.schedule_due_idx IS 'Schedules that are due';

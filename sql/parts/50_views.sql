@@ -134,7 +134,8 @@ SELECT s.name COLLATE "default" AS name,
        s.last_task_id,
        CASE WHEN NOT s.cron THEN s.misses END AS misses,
        r.name COLLATE "default" AS owner,
-       s.problem
+       s.problem,
+       s.last_workflow_id
   FROM taskq.schedule s
   LEFT JOIN taskq.role r USING (role_id)
   LEFT JOIN taskq.known_role k USING (role_id)

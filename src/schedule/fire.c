@@ -41,6 +41,7 @@
 #include "engine/call.h"
 #include "engine/state.h"
 #include "schedule/fire.h"
+#include "schedule/schedule_flow.h"
 #include "store/row.h"
 #include "store/snapshot.h"
 
@@ -56,7 +57,7 @@ typedef struct Firing
 	TimestampTz planned; /* until one is chosen: now */
 	bool        by_hand;
 	bool        skipped;
-	int64       task_id;
+	int64       task_id; /* or the id of the instance */
 } Firing;
 
 static void   process(const TqSchedule *schedule, TimestampTz now);
@@ -66,6 +67,7 @@ static bool   choose(TqSchedule *schedule, const TqPlan *plan, TimestampTz now,
 static void   fire(Firing *firing);
 static bool   clear_earlier(TqCall *call, const TqSchedule *schedule);
 static void   submit(TqCall *call, Firing *firing);
+static void   start_workflow(Firing *firing);
 static Jsonb *add_headers(Jsonb *given, const Firing *firing);
 static char  *utc_text(TimestampTz at);
 
@@ -257,9 +259,12 @@ fire(Firing *firing)
 	tq_call_begin(&call, "taskq schedules");
 	if (tq_queue_find(schedule->queue) == NULL)
 		tq_error_no_such_queue(schedule->queue);
-	firing->skipped = !clear_earlier(&call, schedule);
+	firing->skipped = !tq_schedule_flow_clear(schedule) ||
+					  !clear_earlier(&call, schedule);
 	if (firing->skipped)
 		schedule->misses++;
+	else if (tq_schedule_flow_given(schedule))
+		start_workflow(firing);
 	else
 		submit(&call, firing);
 	tq_call_end(&call);
@@ -319,6 +324,19 @@ submit(TqCall *call, Firing *firing)
 	tq_snapshot_renew();
 	(void) tq_submit_one(call, &sub, schedule->payload, &firing->task_id);
 	schedule->last_task_id = firing->task_id;
+	schedule->last_workflow_id = 0;
+	schedule->last_run = firing->planned;
+}
+
+static void
+start_workflow(Firing *firing)
+{
+	TqSchedule *schedule = firing->schedule;
+
+	firing->task_id =
+		tq_schedule_flow_start(schedule, add_headers(NULL, firing));
+	schedule->last_workflow_id = firing->task_id;
+	schedule->last_task_id = 0;
 	schedule->last_run = firing->planned;
 }
 

@@ -29,6 +29,7 @@
 #include "engine/call.h"
 #include "schedule/cron_schedule.h"
 #include "schedule/fire.h"
+#include "schedule/schedule_flow.h"
 #include "schedule/schedule_row.h"
 
 #define ARG_CATCH_UP 6
@@ -124,6 +125,11 @@ check_task(TqSchedule *schedule)
 
 	if (tq_queue_find(schedule->queue) == NULL)
 		tq_error_no_such_queue(schedule->queue);
+	if (tq_schedule_flow_given(schedule))
+	{
+		tq_schedule_flow_check(schedule);
+		return;
+	}
 	tq_fire_read(schedule, inner, &sub);
 	tq_submission_resolve(inner, &sub);
 	if (schedule->payload != NULL)
@@ -144,6 +150,7 @@ keep_place(TqSchedule *schedule, const TqSchedule *before, TqPlan *plan)
 
 	schedule->last_run = before->last_run;
 	schedule->last_task_id = before->last_task_id;
+	schedule->last_workflow_id = before->last_workflow_id;
 	tq_plan_read(schedule->text, schedule->zone, same ? before->anchor : now,
 				 !same, plan);
 	if (!same && plan->once && plan->anchor <= now)

@@ -22,7 +22,7 @@
 #define COLUMNS                                                               \
 	"name, plan, queue, payload, timezone, overlap, catch_up, options,"       \
 	" enabled, role_id, anchor, position, last_run, last_task_id, misses,"    \
-	" problem, cron, job_id"
+	" problem, cron, job_id, last_workflow_id"
 
 static TqStmt stmt_find = {"SELECT " COLUMNS " FROM taskq.schedule"
 						   " WHERE name = $1 FOR UPDATE",
@@ -54,9 +54,9 @@ static TqStmt stmt_define = {
 static TqStmt stmt_place = {
 	"UPDATE taskq.schedule SET position = $2, last_run = $3,"
 	" last_task_id = $4, misses = $5, problem = $6, next_run = $7,"
-	" due_at = $7 WHERE name = $1",
+	" due_at = $7, last_workflow_id = $8 WHERE name = $1",
 	{TEXTOID, INT8OID, TIMESTAMPTZOID, INT8OID, INT8OID, TEXTOID,
-	 TIMESTAMPTZOID}};
+	 TIMESTAMPTZOID, INT8OID}};
 
 static TqStmt stmt_postpone = {
 	"UPDATE taskq.schedule SET problem = $2, due_at = $3, position = $4"
@@ -119,6 +119,7 @@ read_row(TqStmt *stmt, Datum arg, TqSchedule *row)
 		row->problem = tq_spi_text(&spi, 0, 16);
 		row->cron = tq_spi_bool(0, 17);
 		row->job_id = tq_spi_int8(0, 18, 0);
+		row->last_workflow_id = tq_spi_int8(0, 19, 0);
 	}
 	tq_spi_leave(&spi);
 	return found;
@@ -163,8 +164,8 @@ tq_schedule_row_place(const TqSchedule *row, const TqPlan *plan)
 {
 	TimestampTz next = row->enabled ? tq_plan_time(plan, row->position)
 									: DT_NOEND;
-	Datum       args[7];
-	bool        nulls[7] = {false};
+	Datum       args[8];
+	bool        nulls[8] = {false};
 
 	args[0] = CStringGetTextDatum(row->name);
 	args[1] = Int64GetDatum(row->position);
@@ -176,6 +177,8 @@ tq_schedule_row_place(const TqSchedule *row, const TqPlan *plan)
 	nulls[5] = row->problem == NULL;
 	args[5] = nulls[5] ? (Datum) 0 : CStringGetTextDatum(row->problem);
 	give(args, nulls, 6, next != DT_NOEND, TimestampTzGetDatum(next));
+	give(args, nulls, 7, row->last_workflow_id != 0,
+		 Int64GetDatum(row->last_workflow_id));
 	tq_spi_execute(&stmt_place, args, nulls, SPI_OK_UPDATE);
 	/* the background worker sleeps on the dispatch clock */
 	if (next != DT_NOEND)

@@ -30,6 +30,7 @@ typedef struct TqSchedule
 						   * expression: minute from which it may fire */
 	TimestampTz last_run; /* DT_NOEND: none */
 	int64       last_task_id;
+	int64       last_workflow_id;
 	int64       misses;
 	char       *problem; /* or NULL */
 	bool        cron;

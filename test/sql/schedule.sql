@@ -172,5 +172,55 @@ SELECT taskq.fire_cron('c');
 SELECT count(*) FROM taskq.tasks WHERE queue = 'cron' AND state = 'pending';
 ROLLBACK;
 SELECT taskq_unschedule('c'), taskq_revoke('cron', 'regress_saver', '{submit}');
+-- workflows: started with the right submit on their queues, which the owner of the schedule needs
+SELECT taskq_create_queue('flow');
+SELECT taskq_define_workflow('{"name": "closing", "version": "1", "queue": "flow", "input_schema": {"required": ["region"]}, "steps": [{"name": "sum"}, {"name": "mail", "depends_on": ["sum"]}]}') IS NOT NULL AS defined;
+SELECT t.try(format('SELECT taskq_schedule(''w'', ''every 1 day'', ''flow'', ''{"region": 1}'', options => %L)', o)) FROM unnest(ARRAY[
+    '{"workflow": null}', '{"workflow": "closing"}', '{"workflow": {}}', '{"workflow": {"name": "nothing"}}', '{"workflow": {"name": "closing", "version": "7"}}',
+    '{"workflow": {"name": 1}}', '{"workflow": {"name": "closing", "colour": 1}}', '{"workflow": {"name": "closing"}, "tags": ["x"]}',
+    '{"workflow": {"name": "closing"}, "headers": []}', '{"workflow": {"name": "closing"}, "priority": "x"}', '{"workflow": {"name": "closing"}, "queue": "s"}']) o;
+SELECT t.try($$SELECT taskq_schedule('w', 'every 1 day', 'flow', '{}', options => '{"workflow": {"name": "closing"}}')$$);
+SELECT t.try($$SELECT taskq_schedule('w', 'every 1 day', 'gone?', '{"region": 1}', options => '{"workflow": {"name": "closing"}}')$$);
+SELECT taskq_grant('cron', 'regress_saver', '{submit}');
+SET ROLE regress_saver;
+SELECT t.try($$SELECT taskq_schedule('w', 'every 1 day', 'flow', '{"region": 1}', options => '{"workflow": {"name": "closing"}}')$$);
+RESET ROLE;
+SELECT count(*) FROM taskq.schedules;
+SELECT taskq_grant('flow', 'regress_saver', '{submit}');
+SET ROLE regress_saver;
+SELECT taskq_schedule('w ' || o, 'every 1 day', 'flow', '{"region": 1}', overlap => o,
+    options => '{"workflow": {"name": "closing", "namespace": "default", "version": "1", "key": null}, "priority": 5, "headers": {"h": 1}, "correlation_id": "c"}') FROM unnest('{allow,skip,replace}'::text[]) o;
+RESET ROLE;
+BEGIN;
+SELECT t.outage(name, '25 hours') FROM taskq.schedules;
+SELECT t.fired(), t.fired();
+COMMIT;
+SELECT s.name, s.last_task_id, w.name AS workflow, w.state, f.headers - 'planned_at' AS headers, (f.headers ->> 'planned_at')::timestamptz = s.last_run AS planned, r.name AS started_by, w.correlation_id, w.priority
+  FROM taskq.schedules s JOIN taskq.workflows w ON w.workflow_id = s.last_workflow_id JOIN taskq.workflow f USING (workflow_id) JOIN taskq.role r ON r.role_id = f.started_by ORDER BY s.name;
+-- while it is live: by hand, and at the next planned time
+CREATE TABLE t.flows AS SELECT name, last_workflow_id FROM taskq.schedules;
+SELECT name, taskq_run_schedule(name) IS NULL AS skipped FROM t.flows ORDER BY name;
+SELECT s.name, s.misses, w.state AS earlier, s.last_workflow_id = f.last_workflow_id AS same
+  FROM taskq.schedules s JOIN t.flows f USING (name) JOIN taskq.workflows w ON w.workflow_id = f.last_workflow_id ORDER BY s.name;
+-- the last step is running: it is asked to stop, and its instance has been cancelled
+SELECT count(*) FROM taskq_claim('flow', 'w', max_tasks => 10);
+SELECT taskq_run_schedule('w replace') IS NULL AS skipped;
+SELECT count(*) FILTER (WHERE cancel_requested_at IS NOT NULL) AS asked_to_stop FROM taskq.tasks WHERE queue = 'flow' AND state = 'running';
+-- it has ended
+SELECT taskq_cancel_workflow(workflow_id) IS NOT NULL AS cancelled FROM taskq.workflows JOIN taskq.schedules ON workflow_id = last_workflow_id WHERE schedules.name = 'w skip';
+SELECT taskq_run_schedule('w skip') IS NULL AS skipped;
+-- a task instead; the right is taken away
+SELECT taskq_schedule('w skip', 'every 1 day', 'flow', overlap => 'skip');
+SELECT taskq_run_schedule('w skip') IS NULL AS skipped;
+SELECT taskq_schedule('w skip', 'every 1 day', 'flow');
+SELECT taskq_run_schedule('w skip') IS NULL AS skipped;
+SELECT last_workflow_id, last_task_id IS NOT NULL AS task FROM taskq.schedules WHERE name = 'w skip';
+SELECT taskq_revoke('flow', 'regress_saver', '{submit}'), taskq_revoke('cron', 'regress_saver', '{submit}');
+BEGIN;
+SELECT t.outage('w allow', '25 hours');
+SELECT t.fired();
+COMMIT;
+SELECT name, problem FROM taskq.schedules WHERE name = 'w allow';
+SELECT count(taskq_unschedule(name)) FROM taskq.schedules;
 SELECT * FROM taskq_check();
 DROP ROLE regress_saver, regress_other;

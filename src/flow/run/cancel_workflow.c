@@ -17,6 +17,7 @@
 #include "engine/call.h"
 #include "engine/key.h"
 #include "flow/instance/flow.h"
+#include "flow/run/cancel_workflow.h"
 #include "flow/run/child.h"
 #include "flow/run/instance_lock.h"
 #include "flow/run/key_preview.h"
@@ -38,21 +39,35 @@ taskq_cancel_workflow(PG_FUNCTION_ARGS)
 	if (!tq_flow_read(workflow_id, &flow))
 		tq_flow_missing(workflow_id);
 	tq_flow_require(&flow, TQ_RIGHT_MANAGE, true);
-	(void) tq_instance_lock_acquire(&call, &flow, NULL, TQ_FLOW_LOCK_ALONE);
-	tq_key_preview_note_cancel(&call, &flow);
-	tq_key_lock_names(&call, NULL, 0);
-	tq_call_steps(&call)->locked = true;
-	if (!tq_flow_read(workflow_id, &flow))
-		tq_flow_missing(workflow_id);
-	if (flow.state != TQ_FLOW_LIVE && flow.state != TQ_FLOW_CANCELLED)
-		has_ended(&flow);
-	requested = tq_child_cancel_instance(&call, &flow, message);
-	if (flow.state != TQ_FLOW_CANCELLED)
-		has_ended(&flow);
-	if (flow.end.ended)
-		tq_child_ended(&call, &flow);
+	requested = tq_cancel_workflow_run(&call, &flow, message);
 	tq_call_end(&call);
 	PG_RETURN_TEXT_P(cstring_to_text(requested ? "requested" : "cancelled"));
+}
+
+/*
+ * Cancel an instance that was read.  Returns true if one of its tasks is
+ * running and was asked to stop.
+ */
+bool
+tq_cancel_workflow_run(TqCall *call, TqFlow *flow, char *message)
+{
+	int64 workflow_id = flow->workflow_id;
+	bool  requested;
+
+	(void) tq_instance_lock_acquire(call, flow, NULL, TQ_FLOW_LOCK_ALONE);
+	tq_key_preview_note_cancel(call, flow);
+	tq_key_lock_names(call, NULL, 0);
+	tq_call_steps(call)->locked = true;
+	if (!tq_flow_read(workflow_id, flow))
+		tq_flow_missing(workflow_id);
+	if (flow->state != TQ_FLOW_LIVE && flow->state != TQ_FLOW_CANCELLED)
+		has_ended(flow);
+	requested = tq_child_cancel_instance(call, flow, message);
+	if (flow->state != TQ_FLOW_CANCELLED)
+		has_ended(flow);
+	if (flow->end.ended)
+		tq_child_ended(call, flow);
+	return requested;
 }
 
 /* Raise TQ005.  A compensation is not stopped halfway. */

@@ -46,21 +46,6 @@
 
 PG_FUNCTION_INFO_V1(taskq_start_workflow);
 
-enum
-{
-	ARG_NAME,
-	ARG_INPUT,
-	ARG_NAMESPACE,
-	ARG_VERSION,
-	ARG_KEY,
-	ARG_PRIORITY,
-	ARG_RUN_AT,
-	ARG_CORRELATION_ID,
-	ARG_PARENT_CORRELATION_ID,
-	ARG_HEADERS,
-	ARG_ON_CONFLICT
-};
-
 /* Arguments of the call. */
 typedef struct Start
 {
@@ -87,6 +72,7 @@ static TqStmt stmt_add = {
 	.generic = true};
 
 static void   begin_steps(TqCall *call, TqFlow *flow, const TqPlan *plan);
+static void   check_start(const Start *start, TqFlow *flow);
 static void   read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow);
 static void   require_queues(const TqTemplate *template);
 static char **queues_of(const TqTemplate *template, bool given_input,
@@ -100,6 +86,13 @@ static bool   add_row(const TqFlow *flow, const TqBeginning *beginning,
 Datum
 taskq_start_workflow(PG_FUNCTION_ARGS)
 {
+	PG_RETURN_INT64(tq_start_workflow_run(fcinfo));
+}
+
+/* Start an instance with the arguments of taskq_start_workflow. */
+int64
+tq_start_workflow_run(FunctionCallInfo fcinfo)
+{
 	Start  start = {0};
 	TqFlow flow = {0};
 	int64  holder;
@@ -107,15 +100,7 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 
 	read_start(fcinfo, &start, &flow);
 	tq_call_begin(&call, "taskq_start_workflow()");
-	tq_queue_lock_insertions();
-	flow.template = tq_template_find(start.space, start.name, start.version);
-	if (flow.template == NULL)
-		tq_template_missing(start.space, start.name, start.version);
-	require_queues(flow.template);
-	check_input(&flow);
-	if (start.beginning.key == NULL &&
-		flow.template->identity == TQ_IDENTITY_KEY)
-		tq_error_required("key");
+	check_start(&start, &flow);
 	flow.start.started_by = tq_role_intern(GetUserId());
 	/* nothing has begun, so waits for keys, queues and identities are safe */
 	tq_key_preview_note_start(&call, flow.template);
@@ -127,11 +112,37 @@ taskq_start_workflow(PG_FUNCTION_ARGS)
 		tq_start_workflow_steps(&call, &flow);
 	tq_call_end(&call);
 	if (holder == 0)
-		PG_RETURN_INT64(flow.workflow_id);
+		return flow.workflow_id;
 	if (start.return_existing)
-		PG_RETURN_INT64(holder);
+		return holder;
 	tq_identity_conflict(start.name, holder,
 						 "Use on_conflict => 'return' to get its id.");
+}
+
+/* Raise the error that a start with these arguments would raise now. */
+void
+tq_start_workflow_check(FunctionCallInfo fcinfo)
+{
+	Start  start = {0};
+	TqFlow flow = {0};
+
+	read_start(fcinfo, &start, &flow);
+	check_start(&start, &flow);
+}
+
+static void
+check_start(const Start *start, TqFlow *flow)
+{
+	tq_queue_lock_insertions();
+	flow->template =
+		tq_template_find(start->space, start->name, start->version);
+	if (flow->template == NULL)
+		tq_template_missing(start->space, start->name, start->version);
+	require_queues(flow->template);
+	check_input(flow);
+	if (start->beginning.key == NULL &&
+		flow->template->identity == TQ_IDENTITY_KEY)
+		tq_error_required("key");
 }
 
 /*
@@ -170,37 +181,40 @@ read_start(FunctionCallInfo fcinfo, Start *start, TqFlow *flow)
 {
 	char *word;
 
-	start->name = tq_arg_name(fcinfo, ARG_NAME, "name", NULL);
-	start->space = tq_arg_name(fcinfo, ARG_NAMESPACE, "namespace", "default");
-	if (!PG_ARGISNULL(ARG_VERSION))
-		start->version = tq_arg_name(fcinfo, ARG_VERSION, "version", NULL);
-	start->beginning.key = tq_arg_word(fcinfo, ARG_KEY, "key", TQ_MAX_KEY);
-	flow->start.input = tq_arg_jsonb(fcinfo, ARG_INPUT);
+	start->name = tq_arg_name(fcinfo, TQ_START_NAME, "name", NULL);
+	start->space =
+		tq_arg_name(fcinfo, TQ_START_NAMESPACE, "namespace", "default");
+	if (!PG_ARGISNULL(TQ_START_VERSION))
+		start->version =
+			tq_arg_name(fcinfo, TQ_START_VERSION, "version", NULL);
+	start->beginning.key =
+		tq_arg_word(fcinfo, TQ_START_KEY, "key", TQ_MAX_KEY);
+	flow->start.input = tq_arg_jsonb(fcinfo, TQ_START_INPUT);
 	if (flow->start.input == NULL)
 		flow->start.input = DatumGetJsonbP(
 			DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
-	if (!PG_ARGISNULL(ARG_PRIORITY))
+	if (!PG_ARGISNULL(TQ_START_PRIORITY))
 	{
 		flow->start.has_priority = true;
-		flow->start.priority = PG_GETARG_INT32(ARG_PRIORITY);
+		flow->start.priority = PG_GETARG_INT32(TQ_START_PRIORITY);
 		if (flow->start.priority < PG_INT16_MIN ||
 			flow->start.priority > PG_INT16_MAX)
 			tq_error_invalid("priority", "must be from -32768 to 32767", NULL);
 	}
-	(void) tq_arg_time(fcinfo, ARG_RUN_AT, "run_at", &flow->start.run_at);
-	flow->start.correlation_id =
-		tq_arg_word(fcinfo, ARG_CORRELATION_ID, "correlation_id", TQ_MAX_KEY);
+	(void) tq_arg_time(fcinfo, TQ_START_RUN_AT, "run_at", &flow->start.run_at);
+	flow->start.correlation_id = tq_arg_word(fcinfo, TQ_START_CORRELATION_ID,
+											 "correlation_id", TQ_MAX_KEY);
 	start->beginning.parent_correlation_id =
-		tq_arg_word(fcinfo, ARG_PARENT_CORRELATION_ID, "parent_correlation_id",
-					TQ_MAX_KEY);
-	flow->start.headers = tq_arg_jsonb(fcinfo, ARG_HEADERS);
+		tq_arg_word(fcinfo, TQ_START_PARENT_CORRELATION_ID,
+					"parent_correlation_id", TQ_MAX_KEY);
+	flow->start.headers = tq_arg_jsonb(fcinfo, TQ_START_HEADERS);
 	if (flow->start.headers != NULL && !JB_ROOT_IS_OBJECT(flow->start.headers))
 		tq_error_invalid("headers", "must be a JSON object", NULL);
 	if (flow->start.headers != NULL &&
 		VARSIZE(flow->start.headers) > TQ_MAX_SMALL_DOC)
 		tq_error_too_large("headers", VARSIZE(flow->start.headers),
 						   TQ_MAX_SMALL_DOC);
-	word = tq_arg_keyword(fcinfo, ARG_ON_CONFLICT, "on_conflict");
+	word = tq_arg_keyword(fcinfo, TQ_START_ON_CONFLICT, "on_conflict");
 	start->return_existing = word != NULL && strcmp(word, "return") == 0;
 	if (word != NULL && !start->return_existing && strcmp(word, "error") != 0)
 		tq_error_invalid("on_conflict", "has an unknown value",
