@@ -1,4 +1,4 @@
-# demo/lib.sh: functions of both demos.
+# demo/lib.sh: functions of the demos.
 #
 # A demo starts a private server, lets four workers compute size, type and
 # SHA-256 of real files, kills one of them half way, and compares every result
@@ -210,7 +210,8 @@ start_server() {
 	cat >>"$tmp/data/postgresql.conf" <<-END
 		listen_addresses = ''
 		unix_socket_directories = '${tmp//\'/\'\'}'
-		shared_preload_libraries = 'taskq'
+		shared_preload_libraries = '${PRELOAD:-taskq}'
+		${SETTINGS:-}
 		taskq.stale_threshold = '1s'
 		taskq.dead_threshold = '2s'
 		taskq.reaper_interval = '1s'
