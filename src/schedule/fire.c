@@ -28,6 +28,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
@@ -250,7 +251,8 @@ fire(Firing *firing)
 	int         context;
 	TqCall      call;
 
-	if (!OidIsValid(owner))
+	/* in a copy, a role that is missing has a number that no role has */
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(owner)))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
 						errmsg("owner of schedule \"%s\" does not exist",
 							   schedule->name)));

@@ -16,7 +16,8 @@
  * What one task leaves in the session, the next one must not find.  Each
  * transaction begins with a reset like DISCARD ALL; if a task has changed the
  * user or has made temporary objects, no further task is claimed, and the
- * process exits.
+ * process exits.  Advisory locks are released when the task ends: sessions may
+ * wait for them.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -69,7 +70,7 @@ static void   fail(const TqAttemptOf *of, TqHeld *held, ErrorData *error,
 static void   begin(void);
 static void   commit(void);
 static void   roll_back(MemoryContext caller);
-static void   reset_session(void);
+static void   reset_session(const TqAttemptOf *of);
 static void   become_owner(User *user);
 static void   become_role(const User *user);
 static void   claim_next(const TqAttemptOf *of, TqCall *call, TqHeld *next);
@@ -132,6 +133,7 @@ tq_attempt_run(const TqAttemptOf *of, TqHeld *held)
 		next.task_id = 0;
 		fail(of, held, error, begun, &next);
 	}
+	LockReleaseAll(USER_LOCKMETHOD, true);
 	if (held->payload != NULL)
 		pfree(held->payload);
 	*held = next;
@@ -151,7 +153,7 @@ work(const TqAttemptOf *of, TqHeld *held, TqHeld *next, ErrorData **error,
 		TqCall     call;
 
 		begin();
-		reset_session();
+		reset_session(of);
 		tq_stop_arm(held->time_limit);
 		decision.result =
 			tq_statement_run(held->payload, held->max_result, begun);
@@ -344,14 +346,21 @@ roll_back(MemoryContext caller)
 	RESUME_INTERRUPTS();
 }
 
-/* What DISCARD ALL does, except for what makes the process exit. */
+/*
+ * What DISCARD ALL does.  A deferred trigger may have changed the user, or made
+ * temporary objects, when the task was already claimed.
+ */
 static void
-reset_session(void)
+reset_session(const TqAttemptOf *of)
 {
+	if (!tq_attempt_session_is_clean(of))
+	{
+		SetPGVariable("session_authorization", NIL, false);
+		ResetTempTableNamespace();
+	}
 	PortalHashTableDeleteAll();
 	ResetAllOptions();
 	DropAllPreparedStatements();
-	LockReleaseAll(USER_LOCKMETHOD, true);
 	ResetSequenceCaches();
 }
 

@@ -120,6 +120,28 @@ ends(submit('ann', '{"sql": "CREATE TEMP TABLE left_over AS SELECT 1 AS x"}'), '
 my $gone = submit('ann', '{"sql": "SELECT to_regclass($$left_over$$) IS NULL AS v"}');
 ends($gone, 'done', 'the next task looks for it');
 is(value($gone, 'v'), 'true', '... and does not find it');
+# the same at commit, when the next task has been claimed
+$sql->(<<'SQL');
+SELECT taskq_create_queue('one', '{"executor": {"workers": 1}, "max_attempts": 1}'), taskq_grant('one', 'ann', '{submit}');
+CREATE ROLE anns; GRANT anns TO ann;
+CREATE TABLE late (x integer); GRANT INSERT ON late TO ann;
+CREATE FUNCTION leave_late() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    CREATE TEMP TABLE left_late AS SELECT 1 AS x;
+    PERFORM set_config('role', 'anns', false);
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER leave_late AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION leave_late();
+SQL
+my ($late, $after) = split /\n/, $sql->(<<'SQL');
+SET SESSION AUTHORIZATION ann;
+SELECT taskq_submit_many('one', array['{"sql": "INSERT INTO late SELECT 1 FROM pg_advisory_lock(18)"}',
+    '{"sql": "SELECT concat_ws($$|$$, current_user, to_regclass($$left_late$$) IS NULL) AS v"}']::jsonb[]);
+SQL
+ends($late, 'done', 'a deferred trigger changes the user and makes a temporary table');
+ends($after, 'done', 'the task that is claimed with it looks');
+is(value($after, 'v'), 'ann|t', '... and finds neither');
+ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") eq '0' }), 'no lock of a task is held when the queue is empty');
 is(submit('ann', '{"sql": "SET LOCAL transaction_read_only = on"}') > 0 ? 1 : 0, 1, 'a task makes its transaction read only');
 ends($sql->('SELECT max(task_id) FROM taskq.tasks'), 'done', '... and is completed');
 
