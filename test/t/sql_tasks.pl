@@ -1,6 +1,7 @@
 # SQL tasks: executors run them exactly once, as their role and as nothing else,
 # through errors, cancels, time limits, crashes of the process and of the server,
 # stops, dropped roles, dropped queues, and copies of a database.
+# expect-log: background worker "taskq executor" \(PID \d+\) was terminated by signal 9
 # (takes long)
 use strict;
 use warnings;
