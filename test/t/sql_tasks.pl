@@ -1,6 +1,7 @@
 # SQL tasks: executors run them exactly once, as their role and as nothing else,
 # through errors, cancels, time limits, crashes of the process and of the server,
 # stops, dropped roles, dropped queues, and copies of a database.
+# expect-log: terminated by signal 9
 # (takes long)
 use strict;
 use warnings;
@@ -96,6 +97,11 @@ is($sql->("SELECT result FROM taskq.tasks WHERE task_id = $of{ann}"),
 my $moved = submit('ann', '{"sql": "UPDATE account SET amount = amount + CASE name WHEN \'a\' THEN -$1::int ELSE $1 END", "args": [10]}');
 ends($moved, 'done', 'an UPDATE ends');
 is($sql->("SELECT result ->> 'command' FROM taskq.tasks WHERE task_id = $moved"), 'UPDATE 2', '... and says how many rows');
+my $same = submit('ann', '{"sql": "INSERT INTO effect VALUES (5)"}');
+ends($same, 'done', 'an INSERT ends');
+is($sql->("SELECT e.xmin = a.xmin FROM effect e, taskq.archive a WHERE e.n = 5 AND a.task_id = $same"), 't',
+	'... and its row is of the transaction that completed the task');
+$sql->('DELETE FROM effect');
 my $call = submit('ann', '{"call": "pg_catalog.upper", "args": ["x"]}');
 ends($call, 'done', 'a call ends');
 is(value($call, 'upper'), 'X', '... with the value of the function');
