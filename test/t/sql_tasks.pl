@@ -40,7 +40,8 @@ sub ends
 	my ($id, $state, $name) = @_;
 
 	within($LONG, sub { $sql->("SELECT state IN ('done', 'dead', 'cancelled', 'suspended') FROM taskq.tasks WHERE task_id = $id") eq 't' });
-	return is(state_of($id), $state, $name);
+	is(state_of($id), $state, $name) or diag("error: " . error_text($id) . "; context: " . detail($id, 'context'));
+	return;
 }
 
 sub executors
