@@ -32,6 +32,7 @@
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/debug.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "engine/call.h"
@@ -122,13 +123,14 @@ tq_pool_turn(int limit)
 	lacks_slot = false;
 	tq_call_begin(&call, "taskq: executors");
 	read_queues();
-	executors = tq_executor_slot_list(&count);
 	for (int i = 0; i < queue_count; i++)
 	{
+		executors = tq_executor_slot_list(&count);
 		serve(&call, &queues[i], executors, count);
 		pfree(executors);
-		executors = tq_executor_slot_list(&count);
 	}
+	TQ_DEBUG_POINT("pool_served");
+	executors = tq_executor_slot_list(&count);
 	tend(&call, executors, count);
 	if (lacks_slot != lacked_slot)
 		tq_executor_slot_lack(lacks_slot);
@@ -394,6 +396,9 @@ tend(TqCall *call, const TqExecutor *executors, int count)
 	bool         any = false;
 	bool         due = now - last >= TEND;
 
+	/* the claims of tasks that the executors run are to be seen */
+	if (due)
+		tq_call_renew(call);
 	for (int i = 0; i < count; i++)
 	{
 		const TqExecutor *one = &executors[i];

@@ -336,6 +336,30 @@ $sql->("SELECT taskq_drop_queue('d', true)");
 ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'taskq executor' AND state = 'active'") eq '0' }),
 	'its statement ends when the queue is dropped');
 
+# --- the background worker meets a task that was claimed after its snapshot
+my $holder = $node->background_psql('postgres');
+$holder->query_safe("SELECT pg_advisory_lock($_)") for 19, 20;
+my ($first, $second) = split /\n/, $sql->(<<'SQL');
+SET SESSION AUTHORIZATION ann;
+SELECT taskq_submit('one', jsonb_build_object('sql', format('SELECT pg_advisory_xact_lock(%s)', n))) FROM generate_series(19, 20) n;
+SQL
+ok(within($LONG, sub { state_of($first) eq 'running' }), 'a task waits for a lock');
+$holder->query_safe('SELECT pg_advisory_lock(74111, 1)');
+$node->append_conf('postgresql.conf', "taskq.debug_point = 'pool_served'");
+$node->reload;
+ok(within($LONG, sub { $sql->("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'taskq worker' AND wait_event = 'advisory'") eq '1' }),
+	'the background worker has a snapshot, and stops');
+$holder->query_safe('SELECT pg_advisory_unlock(19)');
+ok(within($LONG, sub { state_of($second) eq 'running' }), 'the next task is claimed');
+ok(stays(1.5, sub { state_of($second) eq 'running' }), '... and runs');
+$holder->query_safe('SELECT pg_advisory_unlock(74111, 1)');
+ok(stays(1.5, sub { state_of($second) eq 'running' }), 'the background worker does not cancel it');
+$node->append_conf('postgresql.conf', "taskq.debug_point = ''");
+$node->reload;
+$holder->query_safe('SELECT pg_advisory_unlock(20)');
+ends($second, 'done', 'it is done');
+$holder->quit;
+
 # --- executors exit when they are idle
 $node->append_conf('postgresql.conf', 'taskq.executor_idle_time = 100ms');
 $node->reload;
