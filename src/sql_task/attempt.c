@@ -347,8 +347,8 @@ roll_back(MemoryContext caller)
 }
 
 /*
- * What DISCARD ALL does.  A deferred trigger may have changed the user, or made
- * temporary objects, when the task was already claimed.
+ * What DISCARD ALL does.  A deferred trigger may have changed the user, or
+ * made temporary objects, when the task was already claimed.
  */
 static void
 reset_session(const TqAttemptOf *of)
