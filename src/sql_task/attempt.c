@@ -55,6 +55,12 @@
 #include "sql_task/stop.h"
 #include "store/large.h"
 
+/*
+ * A task that terminates its own process comes back without having used an
+ * attempt; it must not do so all the time.
+ */
+#define RELEASE_DELAY (1000 * INT64CONST(1000)) /* us */
+
 /* The user before code that runs as the owner of the extension. */
 typedef struct User
 {
@@ -248,7 +254,10 @@ note_failure(TqCall *call, TqHeld *held, ErrorData *error, bool begun)
 			return;
 	}
 	if (canceled && tq_stop_requested())
+	{
 		decision.outcome = TQ_FINISH_RELEASE;
+		decision.delay = RELEASE_DELAY;
+	}
 	else
 	{
 		decision.error = tq_arg_cut(error->message, TQ_MAX_ERROR_TEXT);
@@ -266,7 +275,8 @@ is_permanent(const ErrorData *error, bool begun)
 {
 	int class = ERRCODE_TO_CATEGORY(error->sqlerrcode);
 
-	if (error->sqlerrcode == ERRCODE_TQ_TOO_LARGE)
+	if (error->sqlerrcode == ERRCODE_TQ_TOO_LARGE ||
+		error->sqlerrcode == ERRCODE_UNDEFINED_PARAMETER)
 		return true;
 	if (begun)
 		return false;

@@ -185,6 +185,7 @@ is($sql->('SELECT count(*) FROM effect WHERE n = 99'), '0', 'nothing of it has r
 # --- errors
 my %bad = (
 	'{"sql": "SELECT $1::int", "args": [1, 2]}' => [ 'dead rejected', '22023' ],
+	'{"sql": "SELECT $1::int", "args": []}' => [ 'dead rejected', '42P02' ],
 	'{"sql": "SELECT $1::int", "args": ["x"]}' => [ 'dead rejected', '22P02' ],
 	'{"sql": "SELECT * FROM nowhere"}' => [ 'dead exhausted', '42P01' ],
 	'{"call": "commits"}' => [ 'dead exhausted', '2D000' ],
@@ -249,6 +250,12 @@ $node->restart;
 ends($back, 'done', 'it runs again after a restart');
 is($sql->("SELECT attempt FROM taskq.tasks WHERE task_id = $back"), '1', '... in the same attempt');
 is($sql->('SELECT count(*) FROM effect'), '2', 'each has its effect once');
+
+my $suicide = submit('ann', '{"sql": "SELECT pg_terminate_backend(pg_backend_pid()) FROM pg_sleep(0.1)"}');
+ok(within($LONG, sub { $sql->("SELECT state = 'pending' AND attempt = 0 AND run_at > created_at + interval '1 s' FROM taskq.tasks WHERE task_id = $suicide") eq 't' }),
+	'a task that terminates its own process is tried again only later');
+$sql->("SELECT taskq_cancel($suicide)");
+ends($suicide, 'cancelled manual', '... and can be cancelled');
 
 # --- exactly once, over kills of the server
 $sql->('TRUNCATE effect');
