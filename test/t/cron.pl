@@ -10,6 +10,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use TaskqTest;
 
+# a server that was built for the tests has none
+my $library = qx(pg_config --pkglibdir);
+chomp $library;
+plan skip_all => 'there is no pg_cron' unless -e "$library/pg_cron.so";
+
 my $LONG = 130;    # seconds: two minutes, at whose beginnings pg_cron fires
 my $node = start_cron('cron');
 my $sql = sub { $node->safe_psql('postgres', shift) };
