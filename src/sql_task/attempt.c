@@ -366,7 +366,9 @@ reset_session(const TqAttemptOf *of)
 	if (!tq_attempt_session_is_clean(of))
 	{
 		SetPGVariable("session_authorization", NIL, false);
+		PushActiveSnapshot(GetTransactionSnapshot());
 		ResetTempTableNamespace();
+		PopActiveSnapshot();
 	}
 	PortalHashTableDeleteAll();
 	ResetAllOptions();
