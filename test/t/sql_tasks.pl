@@ -251,7 +251,7 @@ ends($back, 'done', 'it runs again after a restart');
 is($sql->("SELECT attempt FROM taskq.tasks WHERE task_id = $back"), '1', '... in the same attempt');
 is($sql->('SELECT count(*) FROM effect'), '2', 'each has its effect once');
 
-my $suicide = submit('ann', '{"sql": "SELECT pg_terminate_backend(pg_backend_pid()) FROM pg_sleep(0.1)"}');
+my $suicide = submit('ann', '{"sql": "SELECT pg_terminate_backend(pg_backend_pid()), lasting(60)"}');
 ok(within($LONG, sub { $sql->("SELECT state = 'pending' AND attempt = 0 AND run_at > created_at + interval '1 s' FROM taskq.tasks WHERE task_id = $suicide") eq 't' }),
 	'a task that terminates its own process is tried again only later');
 $sql->("SELECT taskq_cancel($suicide)");
