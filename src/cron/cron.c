@@ -56,13 +56,12 @@ static TqStmt stmt_schedule = {"SELECT cron.schedule($1, $2, $3)",
 static TqStmt stmt_unschedule = {"SELECT cron.unschedule($1)", {INT8OID}};
 
 static TqStmt stmt_list = {
-	"SELECT jobid FROM cron.job"
-	" WHERE starts_with(jobname::text, 'taskq:')"
-	"   AND (jobid IN (SELECT job_id FROM taskq.schedule"
-	"                   WHERE 'taskq:' || name = jobname::text)"
-	"        OR (username = current_user::text"
-	"            AND command = concat('SELECT taskq.fire_cron(',"
-	"                quote_literal(substr(jobname::text, 7)), ')')))"
+	"SELECT j.jobid FROM cron.job j"
+	" WHERE starts_with(j.jobname::text, 'taskq:')"
+	"   AND (j.jobid IN (SELECT job_id FROM taskq.schedule"
+	"                     WHERE 'taskq:' || name = j.jobname::text)"
+	"        OR (j.username = current_user::text"
+	"            AND j.command = " TQ_SQL_CRON_COMMAND "))"
 	" FOR UPDATE"};
 
 static const char *cron_setting(const char *name);
@@ -260,7 +259,7 @@ find_job(const char *name, const char *schedule, int64 job_id, bool *same)
 	return tq_spi_int8(0, 1, 0);
 }
 
-/* stmt_list and the checks of taskq_health() expect the same text. */
+/* As TQ_SQL_CRON_COMMAND. */
 static char *
 command_of(const char *name)
 {

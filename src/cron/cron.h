@@ -12,6 +12,14 @@
 /* The longest name of a schedule whose job's name fits into type name. */
 #define TQ_CRON_MAX_NAME (NAMEDATALEN - 1 - 6)
 
+/*
+ * SQL: the command that job j would have, if it fires the schedule after which
+ * it is named; command_of in cron.c makes the same text.
+ */
+#define TQ_SQL_CRON_COMMAND                                                   \
+	"concat('SELECT taskq.fire_cron(',"                                       \
+	" quote_literal(substr(j.jobname::text, 7)), ')')"
+
 /* Can pg_cron run jobs of this database? */
 typedef enum TqCronState
 {

@@ -170,9 +170,12 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 static bool
 was_executor(const TqTask *task)
 {
-	char *name = tq_worker_name(task->f.worker_id);
+	char *name;
 
-	return (task->f.flags & TQ_FLAG_SQL) != 0 && name != NULL &&
+	if ((task->f.flags & TQ_FLAG_SQL) == 0)
+		return false;
+	name = tq_worker_name(task->f.worker_id);
+	return name != NULL &&
 		   strncmp(name, TQ_EXECUTOR_WORKER, strlen(TQ_EXECUTOR_WORKER)) == 0;
 }
 

@@ -70,8 +70,8 @@
 #include "cron/cron.h"
 #include "process/prepared.h"
 #include "process/utility_hook.h"
-#include "shared/executor_slot.h"
 #include "shared/counter.h"
+#include "shared/executor_slot.h"
 #include "shared/shmem.h"
 #include "shared/worker_directory.h"
 

@@ -73,6 +73,8 @@ static bool   work(const TqAttemptOf *of, TqHeld *held, TqHeld *next,
 				   ErrorData **error, bool *begun);
 static void   fail(const TqAttemptOf *of, TqHeld *held, ErrorData *error,
 				   bool begun, TqHeld *next);
+static void   claim_and_commit(const TqAttemptOf *of, TqCall *call,
+							   const User *user, TqHeld *next);
 static void   begin(void);
 static void   commit(void);
 static void   roll_back(MemoryContext caller);
@@ -169,15 +171,7 @@ work(const TqAttemptOf *of, TqHeld *held, TqHeld *next, ErrorData **error,
 		tq_call_begin(&call, "taskq: a SQL task");
 		(void) tq_finish_decide(&call, held->task_id, held->token, &decision,
 								true, NULL);
-		tq_call_advance(&call);
-		if (tq_attempt_session_is_clean(of) && !tq_stop_requested())
-		{
-			tq_call_renew(&call);
-			claim_next(of, &call, next);
-		}
-		tq_call_end(&call);
-		become_role(&user);
-		commit();
+		claim_and_commit(of, &call, &user, next);
 		done = true;
 	}
 	PG_CATCH();
@@ -208,15 +202,7 @@ fail(const TqAttemptOf *of, TqHeld *held, ErrorData *error, bool begun,
 		become_owner(&user);
 		tq_call_begin(&call, "taskq: a SQL task");
 		note_failure(&call, held, error, begun);
-		tq_call_advance(&call);
-		if (tq_attempt_session_is_clean(of) && !tq_stop_requested())
-		{
-			tq_call_renew(&call);
-			claim_next(of, &call, next);
-		}
-		tq_call_end(&call);
-		become_role(&user);
-		commit();
+		claim_and_commit(of, &call, &user, next);
 	}
 	PG_CATCH();
 	{
@@ -233,6 +219,22 @@ fail(const TqAttemptOf *of, TqHeld *held, ErrorData *error, bool begun,
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(caller);
+}
+
+/* The end of the task is written: claim the next one, and commit both. */
+static void
+claim_and_commit(const TqAttemptOf *of, TqCall *call, const User *user,
+				 TqHeld *next)
+{
+	tq_call_advance(call);
+	if (tq_attempt_session_is_clean(of) && !tq_stop_requested())
+	{
+		tq_call_renew(call);
+		claim_next(of, call, next);
+	}
+	tq_call_end(call);
+	become_role(user);
+	commit();
 }
 
 /*
