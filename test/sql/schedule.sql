@@ -221,6 +221,10 @@ SELECT t.outage('w allow', '25 hours');
 SELECT t.fired();
 COMMIT;
 SELECT name, problem FROM taskq.schedules WHERE name = 'w allow';
+-- an instance with a key
+SELECT taskq_schedule('w key', 'every 1 day', 'flow', '{"region": 1}', options => '{"workflow": {"name": "closing", "key": "k"}}');
+SELECT taskq_run_schedule('w key') IS NULL AS skipped;
+SELECT w.name, w.key FROM taskq.schedules s JOIN taskq.workflows w ON w.workflow_id = s.last_workflow_id WHERE s.name = 'w key';
 SELECT count(taskq_unschedule(name)) FROM taskq.schedules;
 SELECT * FROM taskq_check();
 DROP ROLE regress_saver, regress_other;
