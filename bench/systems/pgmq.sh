@@ -5,7 +5,7 @@
 
 pgmq_is='template peer'
 
-pgmq_version() { say "pgmq of $SQL_OF_PGMQ"; }
+pgmq_version() { say "${SQL_OF_PGMQ##*/}"; }
 
 pgmq_make() {
 	[ -f "${SQL_OF_PGMQ:-}" ] || die 'SQL_OF_PGMQ must name the SQL file of pgmq'
