@@ -5,6 +5,10 @@
  * not null, and are next to each other.  No index or predicate uses them, so
  * that a claim is a heap-only update.  TqTaskFixed in store/task.h is the
  * image of the fixed part.  Half of each page is left free for such updates.
+ *
+ * The payload comes next, then columns that are null in most rows: those of
+ * TqTaskImplied if their value follows from the fixed part, and others if the
+ * task does not use them.  Nulls at the end of a row take no room.
  */
 CREATE SEQUENCE taskq.task_id_seq AS bigint MAXVALUE 8796093022207;
 COMMENT ON SEQUENCE taskq.task_id_seq IS 'Lower 43 bits of task ids';
@@ -30,8 +34,6 @@ CREATE TABLE taskq.task (
     task_id bigint NOT NULL,
     lane_id bigint NOT NULL,
     available_at timestamp with time zone NOT NULL,
-    run_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
     token bigint NOT NULL,
     version bigint NOT NULL,
     claimed_at timestamp with time zone NOT NULL,
@@ -44,11 +46,20 @@ CREATE TABLE taskq.task (
     queue_id integer NOT NULL,
     max_attempts integer NOT NULL,
     submitted_by integer NOT NULL,
-    run_as integer NOT NULL,
     reason smallint NOT NULL,
-    descent smallint NOT NULL,
     flags smallint NOT NULL,
-    large smallint NOT NULL,
+    payload jsonb,
+    data bytea,
+    headers jsonb,
+    result jsonb,
+    checkpoint jsonb,
+    errors jsonb,
+    message pg_catalog.text,
+    run_at timestamp with time zone,
+    created_at timestamp with time zone,
+    run_as integer,
+    descent smallint,
+    large smallint,
     deadline timestamp with time zone,
     wake_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
@@ -60,13 +71,6 @@ CREATE TABLE taskq.task (
     correlation_id pg_catalog.text COLLATE "C",
     tags pg_catalog.text[],
     options jsonb,
-    payload jsonb,
-    data bytea,
-    headers jsonb,
-    result jsonb,
-    checkpoint jsonb,
-    errors jsonb,
-    message pg_catalog.text,
     CONSTRAINT task_pkey PRIMARY KEY (task_id)
 ) WITH (
     fillfactor = 50,
@@ -78,8 +82,6 @@ COMMENT ON TABLE taskq.task IS 'Live tasks';
 COMMENT ON COLUMN taskq.task.task_id IS 'Number of the task';
 COMMENT ON COLUMN taskq.task.lane_id IS 'Queue and set of tags';
 COMMENT ON COLUMN taskq.task.available_at IS 'Time that gives its position among the tasks of its lane and priority; infinity while blocked or suspended';
-COMMENT ON COLUMN taskq.task.run_at IS 'When it became or becomes due';
-COMMENT ON COLUMN taskq.task.created_at IS 'When it was submitted';
 COMMENT ON COLUMN taskq.task.token IS 'Fencing token of the newest claim; 0 before the first';
 COMMENT ON COLUMN taskq.task.version IS 'Version of the row; every change raises it';
 COMMENT ON COLUMN taskq.task.claimed_at IS 'When it was claimed; -infinity if it is not claimed';
@@ -92,11 +94,20 @@ COMMENT ON COLUMN taskq.task.priority IS 'Priority; tasks with a higher number a
 COMMENT ON COLUMN taskq.task.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.task.max_attempts IS 'Number of attempts that are allowed; -1 means any number';
 COMMENT ON COLUMN taskq.task.submitted_by IS 'Role that submitted it';
-COMMENT ON COLUMN taskq.task.run_as IS 'Role that last determined what the task runs';
 COMMENT ON COLUMN taskq.task.reason IS 'Code of the reason of its state; 0 if it has no reason';
-COMMENT ON COLUMN taskq.task.descent IS 'Worst of the states dead, suspended, filtered and done from which it was moved; 0 if it was not moved from any of them';
 COMMENT ON COLUMN taskq.task.flags IS 'Sum of 1: a worker died while it held the task; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by other tasks of its key; for a step also 16: its payload is the input of the workflow; 32: it runs regardless of its condition; 64: its payload was changed by hand; 4096 and 8192: number of crashes of SQL tasks in succession; 16384: SQL that an executor may run';
-COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns whose values are in taskq.large';
+COMMENT ON COLUMN taskq.task.payload IS 'Work to be done';
+COMMENT ON COLUMN taskq.task.data IS 'Opaque bytes in addition to the payload';
+COMMENT ON COLUMN taskq.task.headers IS 'Metadata of the payload';
+COMMENT ON COLUMN taskq.task.result IS 'Result of the work';
+COMMENT ON COLUMN taskq.task.checkpoint IS 'State from which the next attempt continues';
+COMMENT ON COLUMN taskq.task.errors IS 'Errors of the last ten attempts';
+COMMENT ON COLUMN taskq.task.message IS 'Message of the last change of its state';
+COMMENT ON COLUMN taskq.task.run_at IS 'When it became or becomes due; null if that is available_at';
+COMMENT ON COLUMN taskq.task.created_at IS 'When it was submitted; null if that is available_at';
+COMMENT ON COLUMN taskq.task.run_as IS 'Role that last determined what the task runs; null if that is submitted_by';
+COMMENT ON COLUMN taskq.task.descent IS 'Worst of the states dead, suspended, filtered and done from which it was moved; null if it was not moved from any of them';
+COMMENT ON COLUMN taskq.task.large IS 'Bits of the columns whose values are in taskq.large; null if there are none';
 COMMENT ON COLUMN taskq.task.deadline IS 'Deadline: a task that still waits at this time becomes dead';
 COMMENT ON COLUMN taskq.task.wake_at IS 'Due time for which the timer must be set; null if there is no such time';
 COMMENT ON COLUMN taskq.task.cancel_requested_at IS 'When a running task was asked to stop';
@@ -108,13 +119,6 @@ COMMENT ON COLUMN taskq.task.key IS 'Key: what the task is about, such as a cust
 COMMENT ON COLUMN taskq.task.correlation_id IS 'Correlation id; all tasks that the task creates inherit it';
 COMMENT ON COLUMN taskq.task.tags IS 'Capabilities that a worker must have, sorted';
 COMMENT ON COLUMN taskq.task.options IS 'Options of the task';
-COMMENT ON COLUMN taskq.task.payload IS 'Work to be done';
-COMMENT ON COLUMN taskq.task.data IS 'Opaque bytes in addition to the payload';
-COMMENT ON COLUMN taskq.task.headers IS 'Metadata of the payload';
-COMMENT ON COLUMN taskq.task.result IS 'Result of the work';
-COMMENT ON COLUMN taskq.task.checkpoint IS 'State from which the next attempt continues';
-COMMENT ON COLUMN taskq.task.errors IS 'Errors of the last ten attempts';
-COMMENT ON COLUMN taskq.task.message IS 'Message of the last change of its state';
 COMMENT ON CONSTRAINT task_pkey ON taskq.task IS 'Looked up by id';
 CREATE INDEX task_dispatch_idx ON taskq.task (lane_id, priority DESC, available_at, task_id)
     WITH (deduplicate_items = off);

@@ -12,8 +12,6 @@ CREATE TABLE taskq.archive (
     task_id bigint NOT NULL,
     lane_id bigint NOT NULL,
     available_at timestamp with time zone NOT NULL,
-    run_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
     token bigint NOT NULL,
     version bigint NOT NULL,
     claimed_at timestamp with time zone NOT NULL,
@@ -26,11 +24,20 @@ CREATE TABLE taskq.archive (
     queue_id integer NOT NULL,
     max_attempts integer NOT NULL,
     submitted_by integer NOT NULL,
-    run_as integer NOT NULL,
     reason smallint NOT NULL,
-    descent smallint NOT NULL,
     flags smallint NOT NULL,
-    large smallint NOT NULL,
+    payload jsonb,
+    data bytea,
+    headers jsonb,
+    result jsonb,
+    checkpoint jsonb,
+    errors jsonb,
+    message pg_catalog.text,
+    run_at timestamp with time zone,
+    created_at timestamp with time zone,
+    run_as integer,
+    descent smallint,
+    large smallint,
     deadline timestamp with time zone,
     wake_at timestamp with time zone,
     cancel_requested_at timestamp with time zone,
@@ -42,13 +49,6 @@ CREATE TABLE taskq.archive (
     correlation_id pg_catalog.text COLLATE "C",
     tags pg_catalog.text[],
     options jsonb,
-    payload jsonb,
-    data bytea,
-    headers jsonb,
-    result jsonb,
-    checkpoint jsonb,
-    errors jsonb,
-    message pg_catalog.text,
     bucket smallint NOT NULL,
     finished_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
@@ -58,8 +58,6 @@ COMMENT ON TABLE taskq.archive IS 'Finished tasks';
 COMMENT ON COLUMN taskq.archive.task_id IS 'Number of the task';
 COMMENT ON COLUMN taskq.archive.lane_id IS 'Queue and set of tags';
 COMMENT ON COLUMN taskq.archive.available_at IS 'Time that gives its position among the tasks of its lane and priority; infinity while blocked or suspended';
-COMMENT ON COLUMN taskq.archive.run_at IS 'When it became or becomes due';
-COMMENT ON COLUMN taskq.archive.created_at IS 'When it was submitted';
 COMMENT ON COLUMN taskq.archive.token IS 'Fencing token of the newest claim; 0 before the first';
 COMMENT ON COLUMN taskq.archive.version IS 'Version of the row; every change raises it';
 COMMENT ON COLUMN taskq.archive.claimed_at IS 'When it was claimed; -infinity if it is not claimed';
@@ -72,11 +70,20 @@ COMMENT ON COLUMN taskq.archive.priority IS 'Priority; tasks with a higher numbe
 COMMENT ON COLUMN taskq.archive.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.archive.max_attempts IS 'Number of attempts that are allowed; -1 means any number';
 COMMENT ON COLUMN taskq.archive.submitted_by IS 'Role that submitted it';
-COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last determined what the task runs';
 COMMENT ON COLUMN taskq.archive.reason IS 'Code of the reason of its state; 0 if it has no reason';
-COMMENT ON COLUMN taskq.archive.descent IS 'Worst of the states dead, suspended, filtered and done from which it was moved; 0 if it was not moved from any of them';
 COMMENT ON COLUMN taskq.archive.flags IS 'Sum of 1: a worker died while it held the task; 2: it is a dead letter; 4: it was submitted suspended; 8: it is blocked by other tasks of its key; for a step also 16: its payload is the input of the workflow; 32: it runs regardless of its condition; 64: its payload was changed by hand; 128: it has waited for something other than a worker; 4096 and 8192: number of crashes of SQL tasks in succession; 16384: SQL that an executor may run';
-COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns whose values are in taskq.large';
+COMMENT ON COLUMN taskq.archive.payload IS 'Work to be done';
+COMMENT ON COLUMN taskq.archive.data IS 'Opaque bytes in addition to the payload';
+COMMENT ON COLUMN taskq.archive.headers IS 'Metadata of the payload';
+COMMENT ON COLUMN taskq.archive.result IS 'Result of the work';
+COMMENT ON COLUMN taskq.archive.checkpoint IS 'State from which the next attempt continues';
+COMMENT ON COLUMN taskq.archive.errors IS 'Errors of the last ten attempts';
+COMMENT ON COLUMN taskq.archive.message IS 'Message of the last change of its state';
+COMMENT ON COLUMN taskq.archive.run_at IS 'When it became or becomes due; null if that is available_at';
+COMMENT ON COLUMN taskq.archive.created_at IS 'When it was submitted; null if that is available_at';
+COMMENT ON COLUMN taskq.archive.run_as IS 'Role that last determined what the task runs; null if that is submitted_by';
+COMMENT ON COLUMN taskq.archive.descent IS 'Worst of the states dead, suspended, filtered and done from which it was moved; null if it was not moved from any of them';
+COMMENT ON COLUMN taskq.archive.large IS 'Bits of the columns whose values are in taskq.large; null if there are none';
 COMMENT ON COLUMN taskq.archive.deadline IS 'Deadline: a task that still waits at this time becomes dead';
 COMMENT ON COLUMN taskq.archive.wake_at IS 'Due time for which the timer must be set; null if there is no such time';
 COMMENT ON COLUMN taskq.archive.cancel_requested_at IS 'When a running task was asked to stop';
@@ -88,13 +95,6 @@ COMMENT ON COLUMN taskq.archive.key IS 'Key: what the task is about, such as a c
 COMMENT ON COLUMN taskq.archive.correlation_id IS 'Correlation id; all tasks that the task creates inherit it';
 COMMENT ON COLUMN taskq.archive.tags IS 'Capabilities that a worker must have, sorted';
 COMMENT ON COLUMN taskq.archive.options IS 'Options of the task';
-COMMENT ON COLUMN taskq.archive.payload IS 'Work to be done';
-COMMENT ON COLUMN taskq.archive.data IS 'Opaque bytes in addition to the payload';
-COMMENT ON COLUMN taskq.archive.headers IS 'Metadata of the payload';
-COMMENT ON COLUMN taskq.archive.result IS 'Result of the work';
-COMMENT ON COLUMN taskq.archive.checkpoint IS 'State from which the next attempt continues';
-COMMENT ON COLUMN taskq.archive.errors IS 'Errors of the last ten attempts';
-COMMENT ON COLUMN taskq.archive.message IS 'Message of the last change of its state';
 COMMENT ON COLUMN taskq.archive.bucket IS 'Number of the leaf: 0 to 15 rotate, 16 is archive_keep';
 COMMENT ON COLUMN taskq.archive.finished_at IS 'When it finished';
 COMMENT ON COLUMN taskq.archive.expires_at IS 'When it may be removed; null in rotating leaves, infinity if it is kept for ever';

@@ -87,9 +87,9 @@ SELECT 'large part is missing', pg_catalog.concat('task ', b.task_id, ', part ',
 UNION ALL
 SELECT 'large part is not referred to', pg_catalog.concat('task ', l.task_id, ', part ', l.part)
   FROM taskq.large l
-  JOIN (SELECT t.task_id, t.large FROM taskq.task t
+  JOIN (SELECT t.task_id, coalesce(t.large, 0) AS large FROM taskq.task t
          UNION ALL
-        SELECT a.task_id, a.large FROM taskq.archive a) b USING (task_id)
+        SELECT a.task_id, coalesce(a.large, 0) AS large FROM taskq.archive a) b USING (task_id)
  WHERE b.large::integer OPERATOR(pg_catalog.&) (1 OPERATOR(pg_catalog.<<) l.part::integer)
        OPERATOR(pg_catalog.=) 0
 UNION ALL
@@ -262,9 +262,9 @@ SELECT 'large part has no task', pg_catalog.concat('task ', l.task_id, ', part '
    AND NOT EXISTS (SELECT FROM taskq.archive a WHERE a.task_id OPERATOR(pg_catalog.=) l.task_id)
    AND l.task_id OPERATOR(pg_catalog.>)
        (SELECT pg_catalog.min(y.task_id)
-          FROM (SELECT t.task_id, t.created_at FROM taskq.task t
+          FROM (SELECT t.task_id, coalesce(t.created_at, t.available_at) AS created_at FROM taskq.task t
                  UNION ALL
-                SELECT a.task_id, a.created_at FROM taskq.archive a) y
+                SELECT a.task_id, coalesce(a.created_at, a.available_at) AS created_at FROM taskq.archive a) y
          WHERE y.created_at OPERATOR(pg_catalog.>)
                coalesce((SELECT CASE WHEN r.since OPERATOR(pg_catalog.<) '9999-01-01'
                                      THEN r.since OPERATOR(pg_catalog.+) interval '1 min'

@@ -60,7 +60,7 @@ static bool small_member(Jsonb *checkpoint, const char *name, Datum *value);
 void
 tq_checkpoint_plan(TqTask *task)
 {
-	task->f.large |= BIT;
+	task->i.large |= BIT;
 }
 
 /* Call after the row is written. */
@@ -116,7 +116,7 @@ taskq_checkpoints(PG_FUNCTION_ARGS)
 	tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
 						 TQ_RIGHT_READ);
 	tq_spi_enter(&spi);
-	rows = (task.f.large & BIT) == 0 ? 0
+	rows = (task.i.large & BIT) == 0 ? 0
 									 : tq_spi_read(&stmt_look, &arg, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
 	{

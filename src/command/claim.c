@@ -542,8 +542,8 @@ return_task(ReturnSetInfo *result, const TqQueue *queue, TqTask *task)
 	values[OUT_ATTEMPT] = Int32GetDatum(task->f.attempt);
 	values[OUT_MAX_ATTEMPTS] = Int32GetDatum(task->f.max_attempts);
 	values[OUT_PRIORITY] = Int32GetDatum(task->f.priority);
-	values[OUT_CREATED_AT] = TimestampTzGetDatum(task->f.created_at);
-	values[OUT_RUN_AT] = TimestampTzGetDatum(task->f.run_at);
+	values[OUT_CREATED_AT] = TimestampTzGetDatum(task->i.created_at);
+	values[OUT_RUN_AT] = TimestampTzGetDatum(task->i.run_at);
 	values[OUT_LEASE_UNTIL] = TimestampTzGetDatum(task->f.lease_until);
 	nulls[OUT_LEASE_UNTIL] = task->f.lease_until == DT_NOEND;
 	copy_column(values, nulls, OUT_PAYLOAD, task, TQ_COL_PAYLOAD);

@@ -464,8 +464,8 @@ prepare_retry(TqTask *task, TqState state, const TqWish *wish, TqMove *move)
 {
 	move->to = TQ_STATE_PENDING;
 	move->reason = TQ_REASON_NONE;
-	if (state == TQ_STATE_SUSPENDED && task->f.run_at > tq_clock_dispatch())
-		move->due_at = task->f.run_at;
+	if (state == TQ_STATE_SUSPENDED && task->i.run_at > tq_clock_dispatch())
+		move->due_at = task->i.run_at;
 	if (wish->reset_given ? wish->reset : !TQ_STATE_IS_LIVE(state))
 	{
 		task->f.attempt = 0;
@@ -498,7 +498,7 @@ recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 
 	/* a call on many tasks must not run SQL that its role has not read */
 	if (wish->in_bulk && (task->f.flags & TQ_FLAG_SQL) != 0)
-		sub.run_as = task->f.run_as;
+		sub.run_as = task->i.run_as;
 	sub.task_id = tq_id_next();
 	tq_task_set(task, TQ_COL_RECREATED_AS, Int64GetDatum(sub.task_id));
 	move.to = TQ_STATE_RECREATED;

@@ -53,7 +53,7 @@ static TqStmt stmt_finished = {
 static TqStmt stmt_waiting = {
 	"SELECT task_id FROM taskq.task"
 	" WHERE queue_id = $1 AND workflow_id IS NULL" STATES
-	"   AND ($3 IS NULL OR created_at < $3)"
+	"   AND ($3 IS NULL OR " TQ_SQL_CREATED_AT " < $3)"
 	" ORDER BY task_id LIMIT $7",
 	{INT4OID, INT2ARRAYOID, TIMESTAMPTZOID, INT4OID, INT8OID, INT8OID,
 	 INT8OID}};

@@ -271,7 +271,7 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 	{
 		refuse_late(sub);
 		/* remove the parts of the row that was not written */
-		if (task.f.large != 0)
+		if (task.i.large != 0)
 			tq_large_remove_all(task.f.task_id);
 		return false;
 	}
@@ -435,7 +435,7 @@ tq_submit_fill(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 {
 	memset(task->isnull, true, sizeof(task->isnull));
 	task->f.task_id = sub->task_id != 0 ? sub->task_id : tq_id_next();
-	task->f.created_at = tq_clock_wall();
+	task->i.created_at = tq_clock_wall();
 	task->f.version = 1;
 	task->f.queue_id = sub->queue->queue_id;
 	task->f.submitted_by = sub->role_id;
@@ -474,12 +474,12 @@ replace_settings(const TqSubmission *sub, Jsonb *payload, TqTask *task)
 			tq_large_drop(task, col);                                         \
 	} while (0)
 	task->f.lane_id = sub->lane_id;
-	task->f.run_at = sub->run_at;
+	task->i.run_at = sub->run_at;
 	task->f.priority = (int16) sub->priority;
 	task->f.max_attempts = sub->max_attempts;
 	task->f.attempt = 0;
 	task->f.flags &= ~TQ_FLAG_WORKER_DIED;
-	task->f.run_as = sub->run_as != 0 ? sub->run_as : sub->role_id;
+	task->i.run_as = sub->run_as != 0 ? sub->run_as : sub->role_id;
 	SET_OR_CLEAR(TQ_COL_DEADLINE, sub->has_deadline,
 				 TimestampTzGetDatum(sub->deadline));
 	SET_OR_CLEAR(TQ_COL_KEY, sub->key != NULL, CStringGetTextDatum(sub->key));
@@ -604,7 +604,7 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 	sub.dead_letter = true;
 	lock_key(call, &sub);
 	tq_submit_fill(&sub, payload, &task);
-	task.f.run_as = origin->f.run_as;
+	task.i.run_as = origin->i.run_as;
 	TQ_FAULT_POINT("dead_letter");
 	(void) tq_state_submit(call, sub.queue, &task, TQ_STATE_PENDING, false,
 						   NULL, NULL);

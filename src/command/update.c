@@ -250,7 +250,7 @@ set_documents(TqTask *task, const TqQueue *queue, const TqChanges *changes)
 		Datum payload;
 		bool  given = tq_large_get(task, TQ_COL_PAYLOAD, &payload);
 
-		task->f.run_as = tq_role_intern(GetUserId());
+		task->i.run_as = tq_role_intern(GetUserId());
 		tq_sql_task_decide(queue, task,
 						   given ? DatumGetJsonbP(payload) : NULL);
 	}
@@ -270,7 +270,7 @@ set_times(TqTask *task, const TqQueue *queue, const TqChanges *changes,
 	bool                other_time = changes->named[TQ_SUBMIT_RUN_AT] ||
 					  changes->named[TQ_SUBMIT_DELAY];
 
-	*due_at = other_time ? sub->run_at : task->f.run_at;
+	*due_at = other_time ? sub->run_at : task->i.run_at;
 	if (changes->named[TQ_SUBMIT_OPTIONS])
 	{
 		TqOptions own = queue->options;

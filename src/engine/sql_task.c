@@ -210,7 +210,7 @@ tq_sql_task_decide(const TqQueue *queue, TqTask *task, Jsonb *payload)
 		(task->f.flags & TQ_FLAG_DEAD_LETTER) != 0)
 		return;
 	tq_sql_task_read(payload, &sql);
-	check_role(task->f.run_as);
+	check_role(task->i.run_as);
 	task->f.flags |= TQ_FLAG_SQL;
 }
 
@@ -239,7 +239,7 @@ void
 tq_sql_task_refuse_merge(const TqQueue *queue, const TqTask *task,
 						 int32 role_id)
 {
-	if (queue->options.executors == 0 || task->f.run_as == role_id)
+	if (queue->options.executors == 0 || task->i.run_as == role_id)
 		return;
 	ereport(
 		ERROR,
@@ -255,7 +255,7 @@ tq_sql_task_run_as(const TqTask *task)
 {
 	if ((task->f.flags & (TQ_FLAG_SQL | TQ_FLAG_DEAD_LETTER)) != TQ_FLAG_SQL)
 		return 0;
-	return task->f.run_as;
+	return task->i.run_as;
 }
 
 /* Why an executor cannot connect as the role; NULL if it can. */

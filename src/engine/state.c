@@ -50,6 +50,9 @@ typedef struct OwnOptions
 	Jsonb     *own;
 } OwnOptions;
 
+/* Two readings of the clocks by one call differ by less, in microseconds. */
+#define SAME_READING 1000
+
 #define TO(state) (1 << (state))
 
 /* The table of moves of the contract, each edge once. */
@@ -152,8 +155,8 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	if (answer.refused)
 		return false;
 
-	if (descent_rank(from) > descent_rank((TqState) task->f.descent))
-		task->f.descent = (int16) from;
+	if (descent_rank(from) > descent_rank((TqState) task->i.descent))
+		task->i.descent = (int16) from;
 	/* a lease that expires is not a change by a caller */
 	if (move->end != TQ_END_LEASE_EXPIRED)
 		task->f.version++;
@@ -318,7 +321,7 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 	}
 	task->f.state = TQ_STATE_NONE;
 	tq_position_note_put(task);
-	if (task->f.large != 0)
+	if (task->i.large != 0)
 		tq_large_remove_all(task->f.task_id);
 	tq_count_note_move(task->f.queue_id, from, TQ_STATE_NONE);
 	tq_xact_ended(task->f.task_id, 0);
@@ -355,10 +358,16 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	TimestampTz  now = tq_clock_dispatch();
 
 	move.to = state;
-	move.due_at = task->f.run_at;
+	move.due_at = task->i.run_at;
 	move.key.is_new = true;
-	if (task->f.run_at == 0)
-		task->f.run_at = now;
+	if (task->i.run_at == 0)
+		task->i.run_at = now;
+	/*
+	 * Equal to run_at, so that it is not stored, unless the wall clock was
+	 * set back.
+	 */
+	if (now - task->i.created_at < SAME_READING)
+		task->i.created_at = now;
 	answer = as_wanted(&move);
 	entering(call, queue, task, &move, &answer);
 	enter_live(task, &move, &answer, now);
@@ -526,15 +535,15 @@ enter_live(TqTask *task, const TqMove *move, const TqMoveAnswer *answer,
 					TimestampTzGetDatum(tq_clock_wall()));
 	if (answer->to == TQ_STATE_PENDING)
 	{
-		task->f.run_at = move->due_at != 0 ? move->due_at : now;
-		task->f.available_at = task->f.run_at;
-		if (task->f.run_at > now)
+		task->i.run_at = move->due_at != 0 ? move->due_at : now;
+		task->f.available_at = task->i.run_at;
+		if (task->i.run_at > now)
 			tq_task_set(task, TQ_COL_WAKE_AT,
-						TimestampTzGetDatum(task->f.run_at));
+						TimestampTzGetDatum(task->i.run_at));
 		return;
 	}
 	if (move->due_at != 0)
-		task->f.run_at = move->due_at;
+		task->i.run_at = move->due_at;
 	if (answer->waits)
 		task->f.flags |= TQ_FLAG_IN_LINE;
 	task->f.available_at = DT_NOEND;
@@ -692,7 +701,7 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 		tq_row_insert_archive(call, task);
 		task->archived = true;
 	}
-	else if (task->f.large != 0 || task->large_dropped != 0)
+	else if (task->i.large != 0 || task->large_dropped != 0)
 		tq_large_remove_all(task->f.task_id);
 	return true;
 }
@@ -727,5 +736,5 @@ note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 	if (!TQ_STATE_IS_LIVE(task->f.state))
 		tq_xact_ended(task->f.task_id, (TqState) task->f.state);
 	if (task->f.state == TQ_STATE_PENDING && !task->isnull[TQ_COL_WAKE_AT])
-		tq_xact_due(task->f.run_at);
+		tq_xact_due(task->i.run_at);
 }

@@ -597,7 +597,7 @@ release(TqKeyQueue *line, int64 task_id)
 		move.to = TQ_STATE_PENDING;
 		move.wanted = "release";
 		move.key.in_line = true;
-		move.due_at = task.f.run_at > now ? task.f.run_at : 0;
+		move.due_at = task.i.run_at > now ? task.i.run_at : 0;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
 	}
 	tq_key_queue_look_anew(line);
@@ -625,7 +625,7 @@ move_back(TqKeyQueue *line, int64 task_id, bool wait)
 		move.key.in_line = true;
 		move.key.waits = true;
 		move.no_wait = !wait;
-		move.due_at = task.f.run_at;
+		move.due_at = task.i.run_at;
 		done = tq_state_enter(line->call, line->queue, &task, &move);
 		tq_key_queue_look_anew(line);
 		if (done || !wait)

@@ -123,7 +123,7 @@ static TqStmt stmt_deadline = {
  * clock has stepped forward and back.
  */
 static TqStmt stmt_newest = {
-	"SELECT greatest((SELECT created_at FROM taskq.task"
+	"SELECT greatest((SELECT " TQ_SQL_CREATED_AT " FROM taskq.task"
 	"                  ORDER BY task_id DESC LIMIT 1),"
 	"                (SELECT max(finished_at) FROM taskq.archive"
 	"                  WHERE finished_at > now() - interval '1 hour'),"

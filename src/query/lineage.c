@@ -89,7 +89,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 	origin_id = origin_of(&task);
 	if (origin_id != 0 &&
 		tq_task_page_find_one(lineage.find, origin_id, &origin))
-		tell(&lineage, &origin, "dead_letter_of", task.f.created_at);
+		tell(&lineage, &origin, "dead_letter_of", task.i.created_at);
 	tell_letters(&lineage, &task);
 	tell_correlated(&lineage, &task);
 	tq_task_page_end(lineage.find);
@@ -139,7 +139,7 @@ tell_recreated_from(Lineage *lineage, const TqTask *task)
 	{
 		if (!find_origin(lineage, newer.f.task_id, &older))
 			return;
-		tell(lineage, &older, "recreated_from", newer.f.created_at);
+		tell(lineage, &older, "recreated_from", newer.i.created_at);
 		newer = older;
 	}
 }
@@ -158,7 +158,7 @@ tell_recreated_as(Lineage *lineage, const TqTask *task)
 				lineage->find, DatumGetInt64(older.value[TQ_COL_RECREATED_AS]),
 				&newer))
 			return;
-		tell(lineage, &newer, "recreated_as", newer.f.created_at);
+		tell(lineage, &newer, "recreated_as", newer.i.created_at);
 		older = newer;
 	}
 }
@@ -217,7 +217,7 @@ look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 			if (told || lineage->letter_count >= MAX_ROWS)
 				continue;
 			lineage->letters[lineage->letter_count++] = after;
-			tell(lineage, &letter, "dead_letter", letter.f.created_at);
+			tell(lineage, &letter, "dead_letter", letter.i.created_at);
 		}
 		MemoryContextReset(lineage->row_context);
 	}
@@ -252,7 +252,7 @@ first_since(Lineage *lineage, int32 queue_id, int64 after, TimestampTz since)
 		else
 		{
 			tq_task_page_read(lineage->find, found, &task);
-			if (task.f.created_at >= since)
+			if (task.i.created_at >= since)
 				high = middle;
 			else
 				low = task.f.task_id;
@@ -285,7 +285,7 @@ tell_correlated(Lineage *lineage, const TqTask *task)
 		if (found[i].task_id == task->f.task_id)
 			continue;
 		tq_task_page_read(lineage->find, &found[i], &other);
-		tell(lineage, &other, "same_correlation", other.f.created_at);
+		tell(lineage, &other, "same_correlation", other.i.created_at);
 	}
 }
 

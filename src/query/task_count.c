@@ -18,6 +18,7 @@
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "engine/call.h"
+#include "store/task.h"
 
 PG_FUNCTION_INFO_V1(taskq_count);
 PG_FUNCTION_INFO_V1(taskq_sequence_at);
@@ -70,19 +71,23 @@ static TqStmt stmt_recent = {
 /* The first task at or above an id, and the last one at or below. */
 static TqStmt stmt_from = {
 	"SELECT s.task_id, s.created_at FROM"
-	" ((SELECT task_id, created_at FROM taskq.task WHERE task_id >= $1"
+	" ((SELECT task_id, " TQ_SQL_CREATED_AT
+	" AS created_at FROM taskq.task WHERE task_id >= $1"
 	"    ORDER BY task_id LIMIT 1)"
 	"   UNION ALL"
-	"  (SELECT task_id, created_at FROM taskq.archive WHERE task_id >= $1"
+	"  (SELECT task_id, " TQ_SQL_CREATED_AT
+	"     FROM taskq.archive WHERE task_id >= $1"
 	"    ORDER BY task_id LIMIT 1)) s ORDER BY s.task_id LIMIT 1",
 	{INT8OID}};
 
 static TqStmt stmt_to = {
 	"SELECT s.task_id, s.created_at FROM"
-	" ((SELECT task_id, created_at FROM taskq.task WHERE task_id <= $1"
+	" ((SELECT task_id, " TQ_SQL_CREATED_AT
+	" AS created_at FROM taskq.task WHERE task_id <= $1"
 	"    ORDER BY task_id DESC LIMIT 1)"
 	"   UNION ALL"
-	"  (SELECT task_id, created_at FROM taskq.archive WHERE task_id <= $1"
+	"  (SELECT task_id, " TQ_SQL_CREATED_AT
+	"     FROM taskq.archive WHERE task_id <= $1"
 	"    ORDER BY task_id DESC LIMIT 1)) s ORDER BY s.task_id DESC LIMIT 1",
 	{INT8OID}};
 

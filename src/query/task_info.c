@@ -120,7 +120,7 @@ tq_task_info_row(TqInfo *info, TqTask *task, Datum *values, bool *nulls)
 	}
 	put_name(&row, TQ_INFO_WORKER, NAME_WORKER, task->f.worker_id);
 	put_name(&row, TQ_INFO_SUBMITTED_BY, NAME_ROLE, task->f.submitted_by);
-	put_name(&row, TQ_INFO_RUN_AS, NAME_ROLE, task->f.run_as);
+	put_name(&row, TQ_INFO_RUN_AS, NAME_ROLE, task->i.run_as);
 	if (payload)
 		put_carried(&row);
 	put_running(&row, payload);
@@ -179,7 +179,8 @@ put_name(Row *row, TqInfoColumn column, NameKind kind, int32 id)
 static void
 put_fixed(Row *row)
 {
-	const TqTaskFixed *f = &row->task->f;
+	const TqTaskFixed   *f = &row->task->f;
+	const TqTaskImplied *i = &row->task->i;
 
 	put(row, TQ_INFO_TASK_ID, Int64GetDatum(f->task_id));
 	if (row->info->wanted[TQ_INFO_QUEUE])
@@ -195,11 +196,11 @@ put_fixed(Row *row)
 	put(row, TQ_INFO_MAX_ATTEMPTS, Int32GetDatum(f->max_attempts));
 	put(row, TQ_INFO_TOKEN, Int64GetDatum(f->token));
 	put(row, TQ_INFO_VERSION, Int64GetDatum(f->version));
-	put(row, TQ_INFO_CREATED_AT, TimestampTzGetDatum(f->created_at));
-	put(row, TQ_INFO_RUN_AT, TimestampTzGetDatum(f->run_at));
+	put(row, TQ_INFO_CREATED_AT, TimestampTzGetDatum(i->created_at));
+	put(row, TQ_INFO_RUN_AT, TimestampTzGetDatum(i->run_at));
 	put_time(row, TQ_INFO_CLAIMED_AT, f->claimed_at);
 	put_time(row, TQ_INFO_LEASE_UNTIL, f->lease_until);
-	put_word(row, TQ_INFO_DESCENT, tq_state_name((TqState) f->descent));
+	put_word(row, TQ_INFO_DESCENT, tq_state_name((TqState) i->descent));
 }
 
 /* The contents of the task. */

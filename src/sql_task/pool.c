@@ -251,7 +251,7 @@ find_task(TqCall *call, PoolQueue *of, TqTask *task)
 			return false;
 		*task = peek.head;
 		if (tq_sql_task_run_as(task) != 0 &&
-			tq_sql_task_bar(tq_role_oid(task->f.run_as)) == NULL)
+			tq_sql_task_bar(tq_role_oid(task->i.run_as)) == NULL)
 			return true;
 		if (!move_away(call, queue, task))
 			break;
@@ -272,7 +272,7 @@ move_away(TqCall *call, TqQueue *queue, TqTask *task)
 
 	if (tq_sql_task_run_as(task) != 0)
 	{
-		Oid         role = tq_role_oid(task->f.run_as);
+		Oid         role = tq_role_oid(task->i.run_as);
 		const char *bar = tq_sql_task_bar(role);
 		const char *name = OidIsValid(role) ? GetUserNameFromId(role, true)
 											: NULL;
@@ -310,7 +310,7 @@ find_executor(PoolQueue *of, const TqTask *task, const TqExecutor *executors,
 		const TqExecutor *one = &executors[i];
 
 		if (one->state == TQ_EXECUTOR_IDLE && one->database == MyDatabaseId &&
-			one->role_id == task->f.run_as &&
+			one->role_id == task->i.run_as &&
 			one->role == tq_role_oid(one->role_id) &&
 			tq_executor_slot_assign(i, of->queue_id))
 		{
@@ -319,7 +319,7 @@ find_executor(PoolQueue *of, const TqTask *task, const TqExecutor *executors,
 			return;
 		}
 	}
-	if (has_failed(task->f.run_as, executors, count))
+	if (has_failed(task->i.run_as, executors, count))
 		turn_by(FAILED_PAUSE);
 	else
 		start_executor(of, task, executors, count);
@@ -331,10 +331,10 @@ start_executor(PoolQueue *of, const TqTask *task, const TqExecutor *executors,
 			   int count)
 {
 	BackgroundWorker worker = {0};
-	Oid              role = tq_role_oid(task->f.run_as);
+	Oid              role = tq_role_oid(task->i.run_as);
 	int              number;
 	Datum            arg =
-		tq_executor_slot_reserve(task->f.run_as, role, of->queue_id, &number);
+		tq_executor_slot_reserve(task->i.run_as, role, of->queue_id, &number);
 
 	if (arg == (Datum) 0)
 	{

@@ -28,13 +28,13 @@ static bool read_archived(TqStmt *stmt, int64 task_id, int64 version,
 						  int expected, TqTask *task);
 
 #define ALL_COLUMNS                                                           \
-	"task_id, lane_id, available_at, run_at, created_at, token, version,"     \
-	" claimed_at, lease_until, worker_id, claimed_by, attempt, state,"        \
-	" priority, queue_id, max_attempts, submitted_by, run_as, reason,"        \
-	" descent, flags, large, deadline, wake_at, cancel_requested_at,"         \
+	"task_id, lane_id, available_at, token, version, claimed_at,"             \
+	" lease_until, worker_id, claimed_by, attempt, state, priority,"          \
+	" queue_id, max_attempts, submitted_by, reason, flags, payload, data,"    \
+	" headers, result, checkpoint, errors, message, run_at, created_at,"      \
+	" run_as, descent, large, deadline, wake_at, cancel_requested_at,"        \
 	" suspended_at, workflow_id, step_id, reference, key, correlation_id,"    \
-	" tags, options, payload, data, headers, result, checkpoint, errors,"     \
-	" message, bucket, finished_at, expires_at, recreated_as"
+	" tags, options, bucket, finished_at, expires_at, recreated_as"
 
 /*
  * One statement for each leaf: deleting from all of them costs many times as

@@ -22,7 +22,7 @@
 #include "store/large.h"
 
 #define ROW_LIMIT 1900
-#define ROW_FIXED 144 /* header, null bitmap, fixed columns */
+#define ROW_FIXED 144 /* header, null bitmap, fixed and implied columns */
 
 static TqStmt stmt_store = {
 	"INSERT INTO taskq.large (task_id, part, doc, raw)"
@@ -63,9 +63,9 @@ tq_large_put(TqTask *task, TqColumn col, Datum value)
 void
 tq_large_drop(TqTask *task, TqColumn col)
 {
-	if (task->f.large & TQ_LARGE_BIT(col))
+	if (task->i.large & TQ_LARGE_BIT(col))
 	{
-		task->f.large &= ~TQ_LARGE_BIT(col);
+		task->i.large &= ~TQ_LARGE_BIT(col);
 		task->large_dropped |= TQ_LARGE_BIT(col);
 	}
 	tq_task_clear(task, col);
@@ -96,7 +96,7 @@ get(TqTask *task, TqColumn col, Datum *value, bool fresh)
 	Datum  args[2];
 	bool   isnull = true;
 
-	if ((task->f.large & TQ_LARGE_BIT(col)) == 0)
+	if ((task->i.large & TQ_LARGE_BIT(col)) == 0)
 	{
 		*value = task->value[col];
 		return !task->isnull[col];
@@ -129,13 +129,13 @@ get(TqTask *task, TqColumn col, Datum *value, bool fresh)
 void
 tq_large_load(TqTask *task, TqColumn first, TqColumn last)
 {
-	if (task->f.large == 0)
+	if (task->i.large == 0)
 		return;
 	for (int col = first; col <= last; col++)
 	{
 		Datum value;
 
-		if ((task->f.large & TQ_LARGE_BIT(col)) == 0)
+		if ((task->i.large & TQ_LARGE_BIT(col)) == 0)
 			continue;
 		if (tq_large_get(task, col, &value))
 			tq_task_set(task, col, value);
@@ -207,9 +207,9 @@ is_raw(TqColumn col)
 static Size
 width_of(const TqTask *task, TqColumn col)
 {
-	if (task->isnull[col])
+	if (task->isnull[col] || TQ_IS_IMPLIED(col))
 		return 0;
-	if (col < TQ_COL_REFERENCE)
+	if (col >= TQ_COL_DEADLINE && col <= TQ_COL_STEP_ID)
 		return sizeof(int64);
 	return VARSIZE_ANY(DatumGetPointer(task->value[col]));
 }
@@ -220,7 +220,7 @@ move_out(TqTask *task, TqColumn col)
 	task->moved[col - TQ_FIRST_LARGE] = task->value[col];
 	task->large_moved |= TQ_LARGE_BIT(col);
 	task->large_dropped &= ~TQ_LARGE_BIT(col);
-	task->f.large |= TQ_LARGE_BIT(col);
+	task->i.large |= TQ_LARGE_BIT(col);
 	tq_task_clear(task, col);
 }
 

@@ -163,6 +163,7 @@ tq_row_update(TqCall *call, TqTask *task, bool wait)
 
 	if (!wait && tq_tuple_lock_was_taken(task))
 		return false;
+	tq_row_image_put_implied(task);
 	if (!tq_tuple_lock_acquire(table->rel, &tid, wait, &locked))
 		return false;
 	if (task->image != NULL)
@@ -263,6 +264,7 @@ tq_row_insert(TqCall *call, TqTask *task, bool unique_reference, int64 *holder,
 	TupleTableSlot *slot;
 	bool            added = true;
 
+	tq_row_image_put_implied(task);
 	task->image = NULL;
 	if (call->many && !unique_reference)
 	{
@@ -288,6 +290,7 @@ tq_row_insert_archive(TqCall *call, TqTask *task)
 	int             bucket = DatumGetInt16(task->value[TQ_COL_BUCKET]);
 	TupleTableSlot *slot;
 
+	tq_row_image_put_implied(task);
 	if (use_leaf(call, table, &call->leaf_oid, tq_catalog()->leaf[bucket],
 				 TQ_ARCHIVE_COLUMNS))
 		tq_leaf_change_note(bucket);

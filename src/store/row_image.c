@@ -8,6 +8,10 @@
  * that length, before the others; afterwards the row gets its real number of
  * columns, and its null bitmap one bit for each of them.
  *
+ * Nulls at the end of a row are not stored if it has no others, so that a row
+ * needs no null bitmap: that of a task with a payload and nothing else.  To
+ * the server it looks like a row from before the other columns were added.
+ *
  * Copyright (c) 2026, the taskq developers
  */
 #include "base/compat.h"
@@ -33,13 +37,47 @@ StaticAssertDecl(HEAD_LENGTH(1 + TQ_TASK_COLUMNS - FIXED_COLUMNS) ==
 StaticAssertDecl(TQ_ARCHIVE_COLUMNS <= 64,
 				 "the null bitmap of a row does not fit into 64 bits");
 
-static TupleDesc short_desc(TupleDesc desc);
+static void      put_implied(TqTask *task, TqColumn col, bool is_default,
+							 Datum value);
+static int       stored_columns(const TqTask *task, int columns);
+static void      read_implied(TqTask *task);
+static TupleDesc short_desc(TupleDesc desc, int columns);
 static void      widen_nulls(HeapTupleHeader header, int columns);
+
+/*
+ * Set the columns of the implied part.  The image of the row is of no use if
+ * one of them changes, as when available_at does and created_at does not.
+ */
+void
+tq_row_image_put_implied(TqTask *task)
+{
+	const TqTaskImplied *i = &task->i;
+
+	put_implied(task, TQ_COL_RUN_AT, i->run_at == task->f.available_at,
+				TimestampTzGetDatum(i->run_at));
+	put_implied(task, TQ_COL_CREATED_AT, i->created_at == task->f.available_at,
+				TimestampTzGetDatum(i->created_at));
+	put_implied(task, TQ_COL_RUN_AS, i->run_as == task->f.submitted_by,
+				Int32GetDatum(i->run_as));
+	put_implied(task, TQ_COL_DESCENT, i->descent == TQ_STATE_NONE,
+				Int16GetDatum(i->descent));
+	put_implied(task, TQ_COL_LARGE, i->large == 0, Int16GetDatum(i->large));
+}
+
+static void
+put_implied(TqTask *task, TqColumn col, bool is_default, Datum value)
+{
+	if (is_default)
+		tq_task_clear(task, col);
+	else if (task->isnull[col] || task->value[col] != value)
+		tq_task_set(task, col, value);
+}
 
 /* Form the row, in the current memory context. */
 HeapTuple
 tq_row_image_form(const TqTask *task, TupleDesc desc)
 {
+	int       columns = stored_columns(task, desc->natts);
 	Datum     values[1 + VAR_COLUMNS];
 	bool      nulls[1 + VAR_COLUMNS];
 	HeapTuple tuple;
@@ -47,12 +85,30 @@ tq_row_image_form(const TqTask *task, TupleDesc desc)
 	values[0] = PointerGetDatum(&task->f);
 	nulls[0] = false;
 	memcpy(&values[1], &task->value[TQ_FIRST_VAR],
-		   sizeof(Datum) * (desc->natts - FIXED_COLUMNS));
+		   sizeof(Datum) * (columns - FIXED_COLUMNS));
 	memcpy(&nulls[1], &task->isnull[TQ_FIRST_VAR],
-		   sizeof(bool) * (desc->natts - FIXED_COLUMNS));
-	tuple = heap_form_tuple(short_desc(desc), values, nulls);
-	widen_nulls(tuple->t_data, desc->natts);
+		   sizeof(bool) * (columns - FIXED_COLUMNS));
+	tuple = heap_form_tuple(short_desc(desc, columns), values, nulls);
+	widen_nulls(tuple->t_data, columns);
 	return tuple;
+}
+
+/*
+ * The number of columns to store: up to the last one that is not null if all
+ * before it are not null either, else all.
+ */
+static int
+stored_columns(const TqTask *task, int columns)
+{
+	int col = TQ_FIRST_VAR;
+	int last;
+
+	while (col <= columns && !task->isnull[col])
+		col++;
+	last = col - 1;
+	while (col <= columns && task->isnull[col])
+		col++;
+	return col > columns ? last : columns;
 }
 
 /*
@@ -82,33 +138,51 @@ tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 		task->isnull[col] = false;
 		offset = att_addlength_pointer(offset, att->attlen, data + offset);
 	}
+	read_implied(task);
+}
+
+static void
+read_implied(TqTask *task)
+{
+#define VALUE_OR(col, get, if_null)                                           \
+	(task->isnull[col] ? (if_null) : get(task->value[col]))
+	TqTaskImplied *i = &task->i;
+
+	i->run_at =
+		VALUE_OR(TQ_COL_RUN_AT, DatumGetTimestampTz, task->f.available_at);
+	i->created_at =
+		VALUE_OR(TQ_COL_CREATED_AT, DatumGetTimestampTz, task->f.available_at);
+	i->run_as = VALUE_OR(TQ_COL_RUN_AS, DatumGetInt32, task->f.submitted_by);
+	i->descent = VALUE_OR(TQ_COL_DESCENT, DatumGetInt16, 0);
+	i->large = VALUE_OR(TQ_COL_LARGE, DatumGetInt16, 0);
+#undef VALUE_OR
 }
 
 /*
- * The table's columns with the fixed part as one column; built once for live
- * tasks and once for the archive, since types and lengths never change.
+ * The first columns of the table, with the fixed part as one column; built
+ * once, since types and lengths never change.
  */
 static TupleDesc
-short_desc(TupleDesc desc)
+short_desc(TupleDesc desc, int columns)
 {
-	static TupleDesc made[2] = {NULL, NULL};
-	TupleDesc       *place = &made[desc->natts == TQ_ARCHIVE_COLUMNS];
+	static TupleDesc made[2][1 + TQ_ARCHIVE_COLUMNS];
+	bool             archived = desc->natts == TQ_ARCHIVE_COLUMNS;
 	TupleDesc        result;
 	MemoryContext    mine;
 
 	/* the tables are from another version of the extension */
-	if (desc->natts != TQ_TASK_COLUMNS && desc->natts != TQ_ARCHIVE_COLUMNS)
+	if (!archived && desc->natts != TQ_TASK_COLUMNS)
 		elog(ERROR, "a table of tasks has %d columns", desc->natts);
-	if (*place != NULL)
-		return *place;
+	if (made[archived][columns] != NULL)
+		return made[archived][columns];
 	mine = MemoryContextSwitchTo(TopMemoryContext);
-	result = CreateTemplateTupleDesc(1 + desc->natts - FIXED_COLUMNS);
+	result = CreateTemplateTupleDesc(1 + columns - FIXED_COLUMNS);
 	TupleDescCopyEntry(result, 1, desc, TQ_COL_TASK_ID);
 	tq_compat_set_length(result, 1, TQ_FIXED_SIZE);
-	for (int col = TQ_FIRST_VAR; col <= desc->natts; col++)
+	for (int col = TQ_FIRST_VAR; col <= columns; col++)
 		TupleDescCopyEntry(result, col - FIXED_COLUMNS + 1, desc, col);
 	MemoryContextSwitchTo(mine);
-	*place = result;
+	made[archived][columns] = result;
 	return result;
 }
 

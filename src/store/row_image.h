@@ -11,6 +11,7 @@
 
 #include "store/task.h"
 
+extern void      tq_row_image_put_implied(TqTask *task);
 extern HeapTuple tq_row_image_form(const TqTask *task, TupleDesc desc);
 extern void tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task);
 

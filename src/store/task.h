@@ -35,8 +35,6 @@ typedef struct TqTaskFixed
 	int64       task_id;
 	int64       lane_id;
 	TimestampTz available_at; /* DT_NOEND: blocked or suspended */
-	TimestampTz run_at;
-	TimestampTz created_at;
 	/* changed by a claim */
 	int64       token;
 	int64       version;
@@ -51,12 +49,22 @@ typedef struct TqTaskFixed
 	int32 queue_id;
 	int32 max_attempts;
 	int32 submitted_by;
-	int32 run_as;
 	int16 reason;
-	int16 descent;
 	int16 flags;
-	int16 large; /* bits of TqLargePart */
 } TqTaskFixed;
+
+/*
+ * Columns that most tasks do not store: null stands for the value that they
+ * have in most tasks, which follows from the fixed part.
+ */
+typedef struct TqTaskImplied
+{
+	TimestampTz run_at;     /* null: available_at */
+	TimestampTz created_at; /* null: available_at */
+	int32       run_as;     /* null: submitted_by */
+	int16       descent;    /* null: 0 */
+	int16       large;      /* null: 0; bits of TqLargePart */
+} TqTaskImplied;
 
 /* Column numbers, from 1. */
 typedef enum TqColumn
@@ -64,8 +72,6 @@ typedef enum TqColumn
 	TQ_COL_TASK_ID = 1,
 	TQ_COL_LANE_ID,
 	TQ_COL_AVAILABLE_AT,
-	TQ_COL_RUN_AT,
-	TQ_COL_CREATED_AT,
 	TQ_COL_TOKEN,
 	TQ_COL_VERSION,
 	TQ_COL_CLAIMED_AT,
@@ -78,10 +84,19 @@ typedef enum TqColumn
 	TQ_COL_QUEUE_ID,
 	TQ_COL_MAX_ATTEMPTS,
 	TQ_COL_SUBMITTED_BY,
-	TQ_COL_RUN_AS,
 	TQ_COL_REASON,
-	TQ_COL_DESCENT,
 	TQ_COL_FLAGS,
+	TQ_COL_PAYLOAD,
+	TQ_COL_DATA,
+	TQ_COL_HEADERS,
+	TQ_COL_RESULT,
+	TQ_COL_CHECKPOINT,
+	TQ_COL_ERRORS,
+	TQ_COL_MESSAGE,
+	TQ_COL_RUN_AT,
+	TQ_COL_CREATED_AT,
+	TQ_COL_RUN_AS,
+	TQ_COL_DESCENT,
 	TQ_COL_LARGE,
 	TQ_COL_DEADLINE,
 	TQ_COL_WAKE_AT,
@@ -94,26 +109,20 @@ typedef enum TqColumn
 	TQ_COL_CORRELATION_ID,
 	TQ_COL_TAGS,
 	TQ_COL_OPTIONS,
-	TQ_COL_PAYLOAD,
-	TQ_COL_DATA,
-	TQ_COL_HEADERS,
-	TQ_COL_RESULT,
-	TQ_COL_CHECKPOINT,
-	TQ_COL_ERRORS,
-	TQ_COL_MESSAGE,
 	TQ_COL_BUCKET, /* the following only in the archive */
 	TQ_COL_FINISHED_AT,
 	TQ_COL_EXPIRES_AT,
 	TQ_COL_RECREATED_AS
 } TqColumn;
 
-#define TQ_TASK_COLUMNS TQ_COL_MESSAGE
+#define TQ_IS_IMPLIED(col) ((col) >= TQ_COL_RUN_AT && (col) <= TQ_COL_LARGE)
+#define TQ_TASK_COLUMNS TQ_COL_OPTIONS
 #define TQ_ARCHIVE_COLUMNS TQ_COL_RECREATED_AS
 #define TQ_HISTORY_COLUMNS 13 /* of taskq.transition */
-#define TQ_FIRST_VAR TQ_COL_DEADLINE
+#define TQ_FIRST_VAR TQ_COL_PAYLOAD
 
 /* Size of the fixed part in a row: the struct may end with padding. */
-#define TQ_FIXED_SIZE (offsetof(TqTaskFixed, large) + sizeof(int16))
+#define TQ_FIXED_SIZE (offsetof(TqTaskFixed, flags) + sizeof(int16))
 
 /*
  * Columns that may be stored in taskq.large: part = column - TQ_COL_PAYLOAD.
@@ -121,6 +130,10 @@ typedef enum TqColumn
 #define TQ_FIRST_LARGE TQ_COL_PAYLOAD
 #define TQ_LAST_LARGE TQ_COL_MESSAGE
 #define TQ_LARGE_BIT(col) ((int16) (1 << ((col) -TQ_FIRST_LARGE)))
+
+/* SQL: implied columns of a row */
+#define TQ_SQL_RUN_AT "coalesce(run_at, available_at)"
+#define TQ_SQL_CREATED_AT "coalesce(created_at, available_at)"
 
 #define TQ_FLAG_WORKER_DIED 1 /* its worker died */
 #define TQ_FLAG_DEAD_LETTER 2 /* a copy of a dead task */
@@ -139,7 +152,7 @@ typedef enum TqColumn
 /*
  * Columns after the fixed part are Datums, indexed by column; their values are
  * in the memory context in which the task was read.  For columns from
- * TQ_FIRST_LARGE on a bit of f.large says that the value is in taskq.large
+ * TQ_FIRST_LARGE on a bit of i.large says that the value is in taskq.large
  * (and null here): use tq_large_get.
  *
  * While the columns after the fixed part are unchanged, image is the row from
@@ -148,6 +161,7 @@ typedef enum TqColumn
 typedef struct TqTask
 {
 	TqTaskFixed     f;
+	TqTaskImplied   i; /* what the columns mean; a write stores them */
 	Datum           value[TQ_ARCHIVE_COLUMNS + 1];
 	bool            isnull[TQ_ARCHIVE_COLUMNS + 1];
 	int16           large_dropped; /* parts to be removed from taskq.large */

@@ -93,14 +93,14 @@ tq_metric_note_moved(const TqTask *task, TqState from, TqEnd end,
 	{
 		add(change, TQ_METRIC_CLAIMED, 1);
 		observe(change, TQ_HISTOGRAM_WAIT,
-				task->f.claimed_at - task->f.run_at);
+				task->f.claimed_at - task->i.run_at);
 		return;
 	}
 	if (to == TQ_STATE_DEAD)
 		add(change, TQ_METRIC_DEAD + task->f.reason, 1);
 	if (ended)
 		observe(change, TQ_HISTOGRAM_END_TO_END,
-				tq_clock_dispatch() - task->f.created_at);
+				tq_clock_dispatch() - task->i.created_at);
 	if (from != TQ_STATE_RUNNING)
 		return;
 	if (end != TQ_END_OTHER && end != TQ_END_RELEASED)

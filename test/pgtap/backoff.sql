@@ -118,12 +118,13 @@ DECLARE
     c taskq.claimed;
     answer text;
     since timestamptz;
-    t taskq.task;
+    t record;
 BEGIN
     SELECT * INTO STRICT c FROM taskq_claim('backoff');
     since := clock_timestamp();
     answer := taskq_fail(c.task_id, c.token, 'oops');
-    SELECT * INTO t FROM taskq.task WHERE task_id = c.task_id;
+    SELECT coalesce(run_at, available_at) AS run_at, available_at, wake_at
+      INTO t FROM taskq.task WHERE task_id = c.task_id;
     IF answer = 'pending' THEN
         answer := answer || ' ' || date_trunc('minute', t.run_at - since + interval '5 s')
             || CASE WHEN t.available_at = t.run_at AND t.wake_at = t.run_at

@@ -25,12 +25,13 @@ $$;
 ALTER TABLE taskq.task SET (autovacuum_enabled = off);
 \timing on
 INSERT INTO taskq.task (task_id, lane_id, available_at, run_at, created_at, token, version, claimed_at, lease_until, worker_id, claimed_by, attempt, state, priority, queue_id,
-       max_attempts, submitted_by, run_as, reason, descent, flags, large, wake_at, suspended_at, reference, key, correlation_id, payload)
+       max_attempts, submitted_by, reason, flags, wake_at, suspended_at, reference, key, correlation_id, payload)
 SELECT :base + i, f.lane_id,
-       CASE WHEN s.state IN (2, 4) THEN 'infinity' ELSE s.due END, s.due, s.at,
+       CASE WHEN s.state IN (2, 4) THEN 'infinity' ELSE s.due END, CASE WHEN s.state IN (2, 4) THEN s.due END,
+       CASE WHEN s.state IN (2, 4) OR s.at <> s.due THEN s.at END,
        (s.state = 3)::int, 1, CASE WHEN s.state = 3 THEN clock_timestamp() ELSE '-infinity' END,
        CASE WHEN s.state = 3 THEN clock_timestamp() + interval '1 d' ELSE 'infinity' END,
-       CASE WHEN s.state = 3 THEN w.worker_id ELSE 0 END, 0, (s.state = 3)::int, s.state, 0, f.queue_id, 3, :role_id, :role_id, 0, 0, 0, 0,
+       CASE WHEN s.state = 3 THEN w.worker_id ELSE 0 END, 0, (s.state = 3)::int, s.state, 0, f.queue_id, 3, :role_id, 0, 0,
        CASE WHEN s.state = 1 AND s.due > now() THEN s.due END, CASE WHEN s.state = 4 THEN s.at END,
        CASE WHEN s.n % 10 = 1 THEN 'reference ' || i END, CASE WHEN s.n % 10 = 2 THEN 'key ' || i % 1009 END,
        CASE WHEN s.n % 10 = 3 THEN 'correlation ' || i % 1013 END, jsonb_build_object('n', i)
@@ -47,10 +48,10 @@ SELECT :base + i AS task_id, f.lane_id, s.at AS run_at, CASE WHEN i % 1000 = 1 T
        s.at + interval '1 h' AS finished_at
   FROM (SELECT i, now() - interval '6 d' + i * (interval '5 d' / :total) AS at FROM generate_series(1::bigint, :total) i WHERE i % :step <> 0) s
   JOIN f ON f.n = pg_temp.queue_of(s.i, :total) JOIN w ON w.n = s.i % 20;
-INSERT INTO taskq.archive (task_id, lane_id, available_at, run_at, created_at, token, version, claimed_at, lease_until, worker_id, claimed_by, attempt, state, priority, queue_id,
-       max_attempts, submitted_by, run_as, reason, descent, flags, large, reference, key, correlation_id, payload, errors, bucket, finished_at, expires_at)
-SELECT task_id, lane_id, run_at, run_at, run_at, 1, 2, finished_at - interval '1 s', 'infinity', worker_id, 0, 1, state, 0, queue_id,
-       3, :role_id, :role_id, CASE state WHEN 6 THEN 2 WHEN 7 THEN 11 ELSE 0 END, 0, 0, 0, reference, key, correlation_id, payload,
+INSERT INTO taskq.archive (task_id, lane_id, available_at, token, version, claimed_at, lease_until, worker_id, claimed_by, attempt, state, priority, queue_id,
+       max_attempts, submitted_by, reason, flags, reference, key, correlation_id, payload, errors, bucket, finished_at, expires_at)
+SELECT task_id, lane_id, run_at, 1, 2, finished_at - interval '1 s', 'infinity', worker_id, 0, 1, state, 0, queue_id,
+       3, :role_id, CASE state WHEN 6 THEN 2 WHEN 7 THEN 11 ELSE 0 END, 0, reference, key, correlation_id, payload,
        CASE WHEN state = 6 THEN jsonb_build_array(jsonb_build_object('attempt', 1, 'error', 'e', 'at', finished_at)) END,
        CASE WHEN state = 6 THEN 16 ELSE i * 14 / (:total + 1) END, finished_at, CASE WHEN state = 6 THEN finished_at + interval '30 d' END
   FROM finished;

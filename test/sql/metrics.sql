@@ -168,7 +168,7 @@ SELECT t.counted('m clean');
 -- histograms: each bucket includes the lower ones; waits and times are those of the tasks
 SELECT taskq_create_queue('m times', '{"retention": "none"}');
 SELECT count(*) FROM taskq_submit_many('m times', ARRAY['1', '2', '3', '4']::jsonb[]);
-UPDATE taskq.task t SET run_at = t.run_at - x.age, created_at = t.created_at - x.age
+UPDATE taskq.task t SET run_at = coalesce(t.run_at, t.available_at) - x.age, created_at = coalesce(t.created_at, t.available_at) - x.age
   FROM (SELECT task_id, (ARRAY['0', '15 s', '7 min', '3 d'])[row_number() OVER (ORDER BY task_id)]::interval AS age FROM taskq_list('m times')) x WHERE x.task_id = t.task_id;
 SELECT count(*) FROM taskq_claim('m times', max_tasks => 4);
 UPDATE taskq.task t SET claimed_at = t.claimed_at - interval '15 s' WHERE task_id IN (SELECT task_id FROM taskq_list('m times'));

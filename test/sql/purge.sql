@@ -61,7 +61,7 @@ SELECT t.try($$SELECT taskq_purge('p', max_tasks => 0)$$);
 SELECT t.try($$SELECT taskq_purge('p', max_tasks => -1)$$);
 -- before: when they finished, or were submitted
 UPDATE taskq.archive SET finished_at = finished_at - interval '1 day' WHERE task_id IN (SELECT task_id FROM taskq.tasks WHERE queue = 'p' AND payload IN ('"done"', '"filtered"'));
-UPDATE taskq.task SET created_at = created_at - interval '1 day' WHERE task_id IN (SELECT task_id FROM taskq.tasks WHERE queue = 'p' AND payload = '"pending"');
+UPDATE taskq.task SET created_at = coalesce(created_at, available_at) - interval '1 day' WHERE task_id IN (SELECT task_id FROM taskq.tasks WHERE queue = 'p' AND payload = '"pending"');
 SELECT a, t.after(a) FROM unnest(ARRAY[', before => now() - interval ''1 h''', ', before => now() - interval ''2 days''', ', before => now() + interval ''1 h''', ', ''{pending,suspended}'', before => now() - interval ''1 h''']) a;
 SELECT t.try($$SELECT taskq_purge('p', before => 'infinity')$$);
 SELECT t.try($$SELECT taskq_purge('p', before => '-infinity')$$);

@@ -116,7 +116,7 @@ my $slow = $node->background_psql('postgres');
 $lock->query_safe('SELECT pg_advisory_lock(74111, 1)');
 $sql->("SELECT taskq_submit('slow', '1', delay => '1 s'), taskq_submit('slow', '2')");
 $slow->query_until(qr/begun/, "SET taskq.debug_point = 'scan_before_learn';\n\\echo begun\nSELECT payload FROM taskq_claim('slow', max_tasks => 5);\n");
-ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.task WHERE run_at < clock_timestamp() AND payload = '1'"
+ok(within(60, sub { $sql->("SELECT count(*) FROM taskq.task WHERE coalesce(run_at, available_at) < clock_timestamp() AND payload = '1'"
 	. " AND queue_id = (SELECT queue_id FROM taskq.queue WHERE name = 'slow')") eq '1' }), 'a task has become due');
 $lock->query_safe('SELECT pg_advisory_unlock(74111, 1)');
 $slow->quit;

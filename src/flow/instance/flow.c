@@ -75,7 +75,7 @@ typedef struct Revival
 
 #define STEP_COLUMNS                                                          \
 	"step_id, task_id, state::integer, reason::integer, attempt,"             \
-	" run_at, queue_id, created_at, claimed_at"
+	" " TQ_SQL_RUN_AT ", queue_id, " TQ_SQL_CREATED_AT ", claimed_at"
 
 #define STEP_WAITS_IN_LINE "flags & 8::smallint <> 0"
 #define STEP_WAS_CLAIMED "token > 0"

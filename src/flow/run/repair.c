@@ -317,7 +317,7 @@ begin_again(const TqStep *step, TqTask *task, const TqMove *move,
 		if (from == TQ_STATE_FILTERED || from == TQ_STATE_DONE)
 			task->f.flags |= TQ_FLAG_WANTED;
 		if (move->due_at == 0)
-			task->f.run_at = tq_clock_dispatch();
+			task->i.run_at = tq_clock_dispatch();
 	}
 	if (from != TQ_STATE_DEAD && from != TQ_STATE_DONE &&
 		(from != TQ_STATE_CANCELLED ||

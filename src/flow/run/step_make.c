@@ -77,7 +77,7 @@ tq_step_make_all(TqCall *call, TqFlow *flow, TqNewStep *new, int count,
 			payload = new[i].payload;
 		sub.of_step = true;
 		tq_submit_fill(&sub, payload, &task);
-		task.f.submitted_by = task.f.run_as = flow->start.started_by;
+		task.f.submitted_by = task.i.run_as = flow->start.started_by;
 		if (new[i].payload == NULL)
 			tq_sql_task_of_step(sub.queue, &task, step->payload);
 		if (step->payload == NULL && new[i].payload == NULL &&
@@ -203,7 +203,7 @@ tq_step_make_begin(TqFlow *flow, const TqStep *step, TqQueue *queue,
 
 	task->f.flags &= ~TQ_FLAG_WANTED;
 	move->to = TQ_STATE_PENDING;
-	move->due_at = Max(flow->start.run_at, task->f.run_at);
+	move->due_at = Max(flow->start.run_at, task->i.run_at);
 	if (move->due_at <= tq_clock_dispatch())
 		move->due_at = 0;
 	move->flow.released = true;
