@@ -73,6 +73,10 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_unschedule', 9),
     ('taskq_run_schedule', 9),
     ('taskq_preview_schedule', 9),
+    ('taskq_manage_where', 8),
+    ('taskq_pause_operation', 8),
+    ('taskq_resume_operation', 8),
+    ('taskq_cancel_operation', 8),
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
@@ -110,7 +114,7 @@ GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
     taskq.metrics, taskq.workflows, taskq.workflow_steps,
-    taskq.batch_progress, taskq.schedules TO PUBLIC;
+    taskq.batch_progress, taskq.schedules, taskq.operations TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),

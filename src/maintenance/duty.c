@@ -60,6 +60,8 @@
 #include "maintenance/orphan.h"
 #include "maintenance/retention.h"
 #include "maintenance/wake_turn.h"
+#include "operation/operation_run.h"
+#include "operation/operation_sweep.h"
 #include "query/finished_count.h"
 #include "schedule/fire.h"
 #include "shared/heartbeat.h"
@@ -73,7 +75,8 @@
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define CLOCK_AHEAD USECS_PER_MINUTE        /* from here on logged */
 #define LANES_PAUSE (10 * USECS_PER_SEC)    /* after producers held the lock */
-#define AUDIT_BATCH 1000                    /* entries of the dispatch index */
+#define OPERATIONS_TIME (5 * TQ_OPERATION_SLICE)
+#define AUDIT_BATCH 1000 /* entries of the dispatch index */
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
 
@@ -84,6 +87,7 @@ static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
 static TimestampTz schedules_due = 0;
+static TimestampTz operations_due = 0;
 static TimestampTz lanes_due = DT_NOEND;
 
 /* Positions after tasks that other transactions are changing. */
@@ -151,6 +155,9 @@ static void  run_retention(TimestampTz now);
 static void  run_lanes(TimestampTz now);
 static void  run_schedules(TimestampTz now);
 static int64 duty_next_schedule(int limit);
+static void  run_operations(TimestampTz now);
+static int64 duty_operation(int limit);
+static int64 duty_next_operation(int limit);
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
 static bool  try_duty(const char *what, TqDuty duty, int limit);
@@ -185,7 +192,7 @@ tq_duty_start(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	liveness_due = deadline_due = retention_due = timers_due = 0;
-	schedules_due = 0;
+	schedules_due = operations_due = 0;
 	next_end = 0;
 	tq_wake_turn_start();
 	tq_pool_start();
@@ -232,6 +239,7 @@ tq_duty_turn(TimestampTz told)
 	next_end = Min(next_end, told);
 	timers_due = Min(timers_due, told);
 	schedules_due = Min(schedules_due, told);
+	operations_due = Min(operations_due, told);
 	if (tq_running_asked_duty(TQ_ASK_DEADLINES))
 		timers_due = deadline_due = now;
 	tq_wake_turn_run(told);
@@ -274,6 +282,7 @@ tq_duty_turn(TimestampTz told)
 	if (now >= retention_due)
 		run_retention(now);
 	run_lanes(now);
+	run_operations(now);
 
 	if (tq_dead_range_audit_due(now))
 		(void) turn_of("dead range audit", tq_dead_range_audit_slice,
@@ -284,6 +293,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(next, Min(next_end, tq_bound_worker_next()));
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
 	next = Min(next, Min(lanes_due, schedules_due));
+	next = Min(next, operations_due);
 	next = Min(next, tq_pool_next());
 	if (turn_failed)
 	{
@@ -311,6 +321,9 @@ run_retention(TimestampTz now)
 		while (turn_of("workflows", tq_expire_run, tq_guc_retention_batch))
 			;
 		(void) turn_of("rotation", tq_retention_rotate, 1);
+		while (turn_of("ended operations", tq_operation_sweep,
+					   tq_guc_retention_batch))
+			;
 		while (turn_of("large values", tq_retention_large,
 					   tq_guc_retention_batch))
 			;
@@ -345,6 +358,40 @@ duty_next_schedule(int limit)
 {
 	PushActiveSnapshot(GetTransactionSnapshot());
 	schedules_due = Min(schedules_due, tq_fire_next());
+	PopActiveSnapshot();
+	return 0;
+}
+
+/*
+ * Work on the operations that are due for a short time, so that the other
+ * duties are not late.
+ */
+static void
+run_operations(TimestampTz now)
+{
+	int64 until = tq_clock_monotonic() + OPERATIONS_TIME;
+
+	if (now < operations_due)
+		return;
+	operations_due = now + tq_guc_usecs(tq_guc_deadline_interval);
+	while (turn_of("operations", duty_operation, 1) &&
+		   tq_clock_monotonic() < until)
+		;
+	(void) turn_of("next operation", duty_next_operation, 1);
+}
+
+static int64
+duty_operation(int limit)
+{
+	tq_batch_run_quietly();
+	return tq_operation_run(limit);
+}
+
+static int64
+duty_next_operation(int limit)
+{
+	PushActiveSnapshot(GetTransactionSnapshot());
+	operations_due = Min(operations_due, tq_operation_run_next());
 	PopActiveSnapshot();
 	return 0;
 }
@@ -431,11 +478,13 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"deadline", duty_deadline, 10 * BATCH, false},
 				  {"timers", tq_step_timer_run, 10 * BATCH, false},
 				  {"schedules", tq_fire_run, 10 * BATCH, false},
+				  {"operations", tq_operation_run, 1, false},
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_liveness_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
 				  {"workflows", tq_expire_run, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
+				  {"ended", tq_operation_sweep, 10 * BATCH, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
 				  {"workers", tq_forget_worker_batch, 10 * BATCH, true},

@@ -11,7 +11,7 @@ use TaskqTest;
 use TaskqWaiters;
 
 my @CHECKS = qw(preloaded activated background_worker launcher leases
-  deadlines retention silent_workers claims paused schedules cron_jobs process_slots executors databases
+  deadlines retention silent_workers claims paused schedules cron_jobs operations process_slots executors databases
   worker_slots counters running_tasks waiting snapshots prepared_transactions
   replication_slots vacuum transaction_ids settings table_additions);
 my %failed_once;
