@@ -103,12 +103,14 @@ CREATE FUNCTION taskq_list(
     key text DEFAULT NULL,
     newest_first boolean DEFAULT false,
     correlation_id text DEFAULT NULL,
-    with_payload boolean DEFAULT true
-) RETURNS SETOF taskq.task_info
+    with_payload boolean DEFAULT true,
+    filter jsonb DEFAULT NULL,
+    max_examined bigint DEFAULT NULL
+) RETURNS SETOF taskq.listed_task
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_list';
-COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) IS
-    'Tasks that the arguments select, in the order of their ids after the given id, up to max_rows (10000 at most)';
+COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint) IS
+    'Tasks that the arguments and the filter select, in the order of their ids after the given id, up to max_rows (10000 at most); a page that stops early, after max_examined rows, ends with a row that has only resume_after';
 
 CREATE FUNCTION taskq_lineage(task_id bigint)
     RETURNS TABLE (task_id bigint, relation text, at timestamp with time zone)

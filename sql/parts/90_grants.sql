@@ -126,7 +126,7 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
-    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean),
+    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint),
     taskq_lineage(bigint),
     taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]),

@@ -40,6 +40,7 @@ int    tq_guc_max_dependency_results = 16 * 1024;
 int    tq_guc_max_catch_up = 100;
 int    tq_guc_max_executors = 4;
 double tq_guc_executor_idle_time = 30;
+int    tq_guc_max_examined = 20000;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -149,6 +150,9 @@ tq_guc_init(void)
 				   "Time without work after which an executor of SQL tasks "
 				   "exits.",
 				   &tq_guc_executor_idle_time, 24 * 3600);
+	define_int("taskq.max_examined",
+			   "Rows that taskq_list and taskq_failures examine at most.",
+			   &tq_guc_max_examined, 1, PG_INT32_MAX, PGC_USERSET, 0);
 	define_at_start(
 		"taskq.max_executors",
 		"Maximum number of executors of SQL tasks in all databases.",

@@ -47,6 +47,7 @@
 #include "cache/queue.h"
 #include "query/id_heap.h"
 #include "query/task_filter.h"
+#include "query/task_filter_read.h"
 #include "query/task_info.h"
 #include "query/task_page.h"
 #include "query/visibility.h"
@@ -565,16 +566,16 @@ apply_word(TaskScan *scan, Taken taken, const char *word)
 			if (!tq_state_parse(word, &state))
 				nothing(scan);
 			else
-				filter->state = state;
+				tq_task_filter_states(filter, TQ_STATE_BIT(state));
 			break;
 		case TAKEN_REFERENCE:
-			filter->reference = word;
+			tq_task_filter_read_word(filter, &filter->reference, word);
 			break;
 		case TAKEN_KEY:
-			filter->key = word;
+			tq_task_filter_read_word(filter, &filter->key, word);
 			break;
 		default:
-			filter->correlation_id = word;
+			tq_task_filter_read_word(filter, &filter->correlation_id, word);
 	}
 }
 

@@ -50,7 +50,7 @@ CREATE ROLE superuser SUPERUSER;
 CREATE ROLE one; CREATE ROLE half; CREATE ROLE monitor IN ROLE pg_monitor;
 SELECT taskq_grant('q57', 'one', '{read}');
 SELECT taskq_grant('q' || i, 'half', '{read}') FROM generate_series(2, 200, 2) AS i;
-GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]), taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) TO monitor;
+GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]), taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint) TO monitor;
 CREATE FUNCTION public.reads() RETURNS bigint[] LANGUAGE sql AS $$
     SELECT ARRAY[sum(pg_stat_get_xact_tuples_returned(c.oid)) FILTER (WHERE c.relkind = 'r'),
                  sum(pg_stat_get_xact_tuples_fetched(c.oid)) FILTER (WHERE c.relkind = 'r')
