@@ -20,7 +20,7 @@ if [ "$PART" = quick ]; then
 fi
 [ "$PART" != all ] ||
 	PART='submit work backlog running held fillfactor wake waiting idle lanes limit beat
-		cost disk empty lists bound keys sql flow flow_rate flow_live flow_cost'
+		cost disk empty lists bound keys sql operation flow flow_rate flow_live flow_cost'
 ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
 CLIENTS=${CLIENTS:-1 4 16 64}
@@ -55,6 +55,10 @@ FILL_HELD=${FILL_HELD:-120}
 
 # about ten seconds of two executors
 SQL_TASKS=${SQL_TASKS:-${TRANSACTIONS:-50000}}
+
+# enough for the measured time
+OPERATION_TASKS=${OPERATION_TASKS:-1000000}
+OPERATION_CLIENTS=${OPERATION_CLIENTS:-16}
 
 WAITERS=${WAITERS:-1 1000}
 SAMPLES=${SAMPLES:-1000}

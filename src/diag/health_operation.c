@@ -73,8 +73,7 @@ tq_health_operations(TqHealth *health)
 			failed);
 	if (health->ok)
 		tq_health_say(health,
-					  INT64_FORMAT
-					  " operations have not ended, " INT64_FORMAT
-					  " of them are paused.",
+					  INT64_FORMAT " operations have not ended, " INT64_FORMAT
+								   " of them are paused.",
 					  live, paused);
 }

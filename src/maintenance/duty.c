@@ -57,6 +57,7 @@
 #include "maintenance/duty.h"
 #include "maintenance/forget_lane.h"
 #include "maintenance/forget_worker.h"
+#include "maintenance/operation_turn.h"
 #include "maintenance/orphan.h"
 #include "maintenance/retention.h"
 #include "maintenance/wake_turn.h"
@@ -75,8 +76,7 @@
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define CLOCK_AHEAD USECS_PER_MINUTE        /* from here on logged */
 #define LANES_PAUSE (10 * USECS_PER_SEC)    /* after producers held the lock */
-#define OPERATIONS_TIME (5 * TQ_OPERATION_SLICE)
-#define AUDIT_BATCH 1000 /* entries of the dispatch index */
+#define AUDIT_BATCH 1000                    /* entries of the dispatch index */
 
 PG_FUNCTION_INFO_V1(taskq_run_reapers);
 
@@ -87,7 +87,6 @@ static TimestampTz deadline_due = 0;
 static TimestampTz retention_due = 0;
 static TimestampTz timers_due = 0;
 static TimestampTz schedules_due = 0;
-static TimestampTz operations_due = 0;
 static TimestampTz lanes_due = DT_NOEND;
 
 /* Positions after tasks that other transactions are changing. */
@@ -155,9 +154,6 @@ static void  run_retention(TimestampTz now);
 static void  run_lanes(TimestampTz now);
 static void  run_schedules(TimestampTz now);
 static int64 duty_next_schedule(int limit);
-static void  run_operations(TimestampTz now);
-static int64 duty_operation(int limit);
-static int64 duty_next_operation(int limit);
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
 static bool  try_duty(const char *what, TqDuty duty, int limit);
@@ -192,10 +188,11 @@ tq_duty_start(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	liveness_due = deadline_due = retention_due = timers_due = 0;
-	schedules_due = operations_due = 0;
+	schedules_due = 0;
 	next_end = 0;
 	tq_wake_turn_start();
 	tq_pool_start();
+	tq_operation_turn_start();
 	tq_dead_range_audit_start();
 }
 
@@ -239,7 +236,6 @@ tq_duty_turn(TimestampTz told)
 	next_end = Min(next_end, told);
 	timers_due = Min(timers_due, told);
 	schedules_due = Min(schedules_due, told);
-	operations_due = Min(operations_due, told);
 	if (tq_running_asked_duty(TQ_ASK_DEADLINES))
 		timers_due = deadline_due = now;
 	tq_wake_turn_run(told);
@@ -282,7 +278,10 @@ tq_duty_turn(TimestampTz told)
 	if (now >= retention_due)
 		run_retention(now);
 	run_lanes(now);
-	run_operations(now);
+	if (tq_operation_turn_begin(now, told))
+		while (turn_of("operations", tq_operation_turn_batch, 1) &&
+			   tq_operation_turn_continue())
+			;
 
 	if (tq_dead_range_audit_due(now))
 		(void) turn_of("dead range audit", tq_dead_range_audit_slice,
@@ -293,7 +292,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(next, Min(next_end, tq_bound_worker_next()));
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
 	next = Min(next, Min(lanes_due, schedules_due));
-	next = Min(next, operations_due);
+	next = Min(next, tq_operation_turn_next());
 	next = Min(next, tq_pool_next());
 	if (turn_failed)
 	{
@@ -358,40 +357,6 @@ duty_next_schedule(int limit)
 {
 	PushActiveSnapshot(GetTransactionSnapshot());
 	schedules_due = Min(schedules_due, tq_fire_next());
-	PopActiveSnapshot();
-	return 0;
-}
-
-/*
- * Work on the operations that are due for a short time, so that the other
- * duties are not late.
- */
-static void
-run_operations(TimestampTz now)
-{
-	int64 until = tq_clock_monotonic() + OPERATIONS_TIME;
-
-	if (now < operations_due)
-		return;
-	operations_due = now + tq_guc_usecs(tq_guc_deadline_interval);
-	while (turn_of("operations", duty_operation, 1) &&
-		   tq_clock_monotonic() < until)
-		;
-	(void) turn_of("next operation", duty_next_operation, 1);
-}
-
-static int64
-duty_operation(int limit)
-{
-	tq_batch_run_quietly();
-	return tq_operation_run(limit);
-}
-
-static int64
-duty_next_operation(int limit)
-{
-	PushActiveSnapshot(GetTransactionSnapshot());
-	operations_due = Min(operations_due, tq_operation_run_next());
 	PopActiveSnapshot();
 	return 0;
 }

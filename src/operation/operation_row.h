@@ -58,8 +58,7 @@ typedef struct TqOperation
 	TimestampTz      due_at; /* dispatch clock; DT_NOEND: never */
 	int              tries;
 	int              waits;
-	char            *error;  /* or NULL */
-	int              states; /* bits, of the filter that was read last */
+	char            *error; /* or NULL */
 } TqOperation;
 
 extern int64       tq_operation_row_add(TqOperation *op);

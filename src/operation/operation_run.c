@@ -42,8 +42,7 @@
 #include "operation/operation_run.h"
 #include "operation/operation_set.h"
 
-#define EXAMPLES 20    /* of refused tasks */
-#define COUNT_PAGE 500 /* tasks of a page that are only counted */
+#define EXAMPLES 20                         /* of refused tasks */
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define MAX_WAITS 50                        /* such pauses of one operation */
 #define MAX_TRIES 6                         /* failed batches in succession */
@@ -62,20 +61,22 @@ typedef struct Batch
 /* One task. */
 typedef struct Change
 {
-	TqOperation *op;
-	TqWish       wish;
-	TqTask       task; /* as it was found */
+	TqOperation        *op;
+	const TqTaskFilter *filter;
+	TqWish              wish;
+	TqTask              task; /* as it was found */
 } Change;
 
 static void  run_batch(void *arg);
 static char *find_obstacle(const TqOperation *op, Oid role);
 static void  process_page(Batch *batch);
-static bool  process_task(Batch *batch, const TqFound *found);
+static bool  is_long_enough(const Batch *batch);
+static bool  process_task(Batch *batch, int n);
 static bool  survive(Batch *batch, int64 task_id, ErrorData *error);
 static void  change_task(void *arg);
 static bool  is_member_still(const TqTask *task, void *arg);
 static void  refuse(Batch *batch, int64 task_id, int sqlstate);
-static void  end(TqOperation *op, TqOperationState state, char *error);
+static void  finish(TqOperation *op, TqOperationState state, char *error);
 static void  note_failure(TqOperation *op, const ErrorData *error);
 
 /*
@@ -105,7 +106,6 @@ tq_operation_run(int limit)
 			batch.op = before;
 			note_failure(&batch.op, error);
 		}
-		TQ_FAULT_POINT("operation_batch");
 		tq_operation_row_write(&batch.op, true);
 	}
 	tq_call_end(&call);
@@ -134,7 +134,7 @@ run_batch(void *arg)
 	op->state = TQ_OPERATION_RUNNING;
 	if (obstacle != NULL)
 	{
-		end(op, TQ_OPERATION_FAILED, obstacle);
+		finish(op, TQ_OPERATION_FAILED, obstacle);
 		return;
 	}
 	batch->until = begun + TQ_OPERATION_SLICE;
@@ -145,9 +145,10 @@ run_batch(void *arg)
 	op->due_at = tq_clock_dispatch();
 	process_page(batch);
 	SetUserIdAndSecContext(user, context);
+	TQ_FAULT_POINT("operation_batch");
 	op->tries = 0;
 	if (batch->page.last && !batch->stopped)
-		end(op, TQ_OPERATION_DONE, NULL);
+		finish(op, TQ_OPERATION_DONE, NULL);
 }
 
 /*
@@ -177,15 +178,14 @@ process_page(Batch *batch)
 	MemoryContext one = AllocSetContextCreate(mine, "taskq operation task",
 											  ALLOCSET_DEFAULT_SIZES);
 
-	tq_operation_set_page_begin(op, op->dry_run ? COUNT_PAGE : op->batch_size,
-								&batch->page);
+	tq_operation_set_page_begin(op, &batch->page);
+	op->examined += batch->page.examined;
+	TQ_DEBUG_POINT("operation_found");
 	for (int i = 0; i < batch->page.count && !batch->stopped; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		batch->stopped =
-			(batch->tasks > 0 && tq_clock_monotonic() >= batch->until) ||
-			!process_task(batch, &batch->page.found[i]);
+		batch->stopped = is_long_enough(batch) || !process_task(batch, i);
 		MemoryContextSwitchTo(mine);
 		MemoryContextReset(one);
 		if (batch->stopped)
@@ -194,31 +194,37 @@ process_page(Batch *batch)
 		batch->tasks++;
 	}
 	if (!batch->stopped)
-	{
 		op->position = batch->page.reached;
-		op->examined += batch->page.examined - batch->tasks;
-	}
-	op->examined += batch->tasks;
 	tq_operation_set_page_end(&batch->page);
 	MemoryContextDelete(one);
 }
 
+static bool
+is_long_enough(const Batch *batch)
+{
+	return batch->tasks > 0 &&
+		   (tq_clock_monotonic() >= batch->until ||
+			(!batch->op.dry_run && batch->tasks >= batch->op.batch_size));
+}
+
 /* Returns false if the batch must end before this task. */
 static bool
-process_task(Batch *batch, const TqFound *found)
+process_task(Batch *batch, int n)
 {
 	TqOperation *op = &batch->op;
-	Change       change = {op};
+	int64        task_id = batch->page.found[n].task_id;
+	Change       change = {op, &batch->page.filter};
 	ErrorData   *error;
 	TqMembership member;
 
-	tq_task_page_read(batch->page.find, found, &change.task);
+	if (!tq_operation_set_page_read(&batch->page, n, &change.task))
+		return true;
 	member = tq_operation_set_judge(op, &change.task);
 	if (member == TQ_MEMBER_NO)
 		return true;
 	op->counted++;
 	if (member == TQ_MEMBER_UNKNOWN)
-		refuse(batch, found->task_id, ERRCODE_T_R_SERIALIZATION_FAILURE);
+		refuse(batch, task_id, ERRCODE_T_R_SERIALIZATION_FAILURE);
 	if (member == TQ_MEMBER_UNKNOWN || op->dry_run)
 		return true;
 	change.wish.action = op->action;
@@ -230,7 +236,7 @@ process_task(Batch *batch, const TqFound *found)
 	change.wish.arg = &change;
 	error = tq_subxact_run(change_task, &change);
 	if (error != NULL)
-		return survive(batch, found->task_id, error);
+		return survive(batch, task_id, error);
 	if (change.wish.skipped)
 		op->counted--;
 	else
@@ -278,6 +284,10 @@ change_task(void *arg)
 	Change *change = arg;
 	int     level = tq_subxact_limit_waits();
 
+	if (change->op->actor != NULL)
+		(void) set_config_option("taskq.actor", change->op->actor, PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
+								 false);
 	tq_manage_many_one(change->task.f.task_id, &change->wish);
 	AtEOXact_GUC(true, level);
 }
@@ -296,7 +306,7 @@ is_member_still(const TqTask *task, void *arg)
 		task->f.state == change->task.f.state &&
 		task->archived == change->task.archived)
 		return true;
-	if (!tq_operation_set_find(change->op, task->f.task_id, &again) ||
+	if (!tq_operation_set_find(change->filter, task->f.task_id, &again) ||
 		tq_operation_set_judge(change->op, &again) != TQ_MEMBER_YES)
 		return false;
 	/* if it has changed again, its write will fail, and this is called again */
@@ -325,7 +335,7 @@ refuse(Batch *batch, int64 task_id, int sqlstate)
 }
 
 static void
-end(TqOperation *op, TqOperationState state, char *error)
+finish(TqOperation *op, TqOperationState state, char *error)
 {
 	op->state = state;
 	op->due_at = DT_NOEND;
@@ -349,8 +359,9 @@ note_failure(TqOperation *op, const ErrorData *error)
 		ReThrowError((ErrorData *) error);
 	op->state = TQ_OPERATION_RUNNING;
 	op->tries++;
-	if (op->tries >= MAX_TRIES)
-		end(op, TQ_OPERATION_FAILED, error->message);
+	if (op->tries >= MAX_TRIES ||
+		error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE)
+		finish(op, TQ_OPERATION_FAILED, error->message);
 	else
 	{
 		op->error = error->message;

@@ -35,26 +35,31 @@
 #include "utils/jsonb.h"
 #include "utils/snapmgr.h"
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/spi.h"
-#include "base/types.h"
 #include "operation/operation_set.h"
-#include "query/task_filter.h"
+#include "query/task_filter_read.h"
+#include "query/task_search.h"
+#include "query/visibility.h"
 
-#define IN(state) (1 << (state))
-#define DEFAULT_WAITING (IN(TQ_STATE_PENDING) | IN(TQ_STATE_BLOCKED))
+#define PAGE 1000                           /* tasks */
+#define MAX_EXAMINED 5000                   /* rows, in one batch */
+#define PAGE_AGE (10 * INT64CONST(1000000)) /* us, until it is found again */
+
+#define DEFAULT_WAITING                                                       \
+	(TQ_STATE_BIT(TQ_STATE_PENDING) | TQ_STATE_BIT(TQ_STATE_BLOCKED))
 
 /* States of an operation whose filter names none; 0: it must. */
 static const int default_states[] = {
-	[TQ_ACTION_CANCEL] = DEFAULT_WAITING | IN(TQ_STATE_SUSPENDED) |
-						 IN(TQ_STATE_RUNNING),
-	[TQ_ACTION_RETRY] = IN(TQ_STATE_DEAD),
-	[TQ_ACTION_RECREATE] = IN(TQ_STATE_DEAD),
-	[TQ_ACTION_RESOLVE] = IN(TQ_STATE_DEAD),
+	[TQ_ACTION_CANCEL] = DEFAULT_WAITING | TQ_STATE_BIT(TQ_STATE_SUSPENDED) |
+						 TQ_STATE_BIT(TQ_STATE_RUNNING),
+	[TQ_ACTION_RETRY] = TQ_STATE_BIT(TQ_STATE_DEAD),
+	[TQ_ACTION_RECREATE] = TQ_STATE_BIT(TQ_STATE_DEAD),
+	[TQ_ACTION_RESOLVE] = TQ_STATE_BIT(TQ_STATE_DEAD),
 	[TQ_ACTION_HOLD] = DEFAULT_WAITING,
-	[TQ_ACTION_POISON] = IN(TQ_STATE_DEAD),
-	[TQ_ACTION_UNPOISON] = IN(TQ_STATE_DEAD),
+	[TQ_ACTION_POISON] = TQ_STATE_BIT(TQ_STATE_DEAD),
+	[TQ_ACTION_UNPOISON] = TQ_STATE_BIT(TQ_STATE_DEAD),
 	[TQ_ACTION_DELETE] = 0};
 
 static TqStmt stmt_live_xid = {
@@ -63,101 +68,127 @@ static TqStmt stmt_live_xid = {
 static TqStmt stmt_finished_xid = {
 	"SELECT xmin FROM taskq.archive WHERE task_id = $1", {INT8OID}};
 
-static void read_filter(TqOperation *op, TqTaskFilter *filter);
+/*
+ * The page that was found last, for the next batches of the operation: some
+ * filters find their tasks in a large range of an index, which is read as a
+ * whole.
+ */
+static struct
+{
+	int64   operation_id; /* 0: none */
+	int64   found_at;     /* monotonic clock */
+	TqFound found[PAGE];
+	int     count;
+	int64   reached;
+	bool    last;
+} kept;
+
+static void read_filter(const TqOperation *op, TqTaskFilter *filter);
+static void take_kept(const TqOperation *op, TqOperationPage *page);
+static void search(const TqOperation *op, TqOperationPage *page);
 static bool is_unchanged(const TqOperation *op, const TqTask *task);
 
-/* Raise an error if the filter of a new operation is invalid. */
+/*
+ * Raise an error if the filter of a new operation is invalid for its role,
+ * which is current_user.
+ */
 void
-tq_operation_set_check(TqOperation *op)
+tq_operation_set_check(const TqOperation *op)
 {
 	TqTaskFilter filter;
 
 	read_filter(op, &filter);
 }
 
+/*
+ * A filter must not tell about the contents of tasks that the role cannot
+ * read.
+ */
 static void
-read_filter(TqOperation *op, TqTaskFilter *filter)
+read_filter(const TqOperation *op, TqTaskFilter *filter)
 {
+	TqVisibility sight;
+
 	tq_task_filter_init(filter);
+	tq_visibility_take(&sight);
+	tq_visibility_filter(&sight, filter);
 	filter->all_queues = false;
 	filter->queues = palloc(sizeof(int32));
 	filter->queues[0] = op->queue_id;
 	filter->queue_count = 1;
-	op->states = default_states[op->action];
-	if (op->filter != NULL)
-	{
-		JsonbIterator     *it = JsonbIteratorInit(&op->filter->root);
-		JsonbValue         value;
-		JsonbIteratorToken token;
-
-		if (!JB_ROOT_IS_OBJECT(op->filter))
-			tq_error_invalid("filter", "must be a JSON object", NULL);
-		while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
-		{
-			char *name;
-
-			if (token != WJB_KEY)
-				continue;
-			name = pnstrdup(value.val.string.val, value.val.string.len);
-			(void) JsonbIteratorNext(&it, &value, true);
-			if (strcmp(name, "state") == 0)
-			{
-				char   *word = tq_json_string(name, &value);
-				TqState state;
-
-				if (!tq_state_parse(word, &state))
-					tq_error_invalid(
-						"state", "is unknown",
-						psprintf("Allowed: %s.", tq_state_words()));
-				filter->state = state;
-				op->states = IN(state);
-			}
-			else if (strcmp(name, "reference") == 0)
-				filter->reference = tq_json_string(name, &value);
-			else if (strcmp(name, "key") == 0)
-				filter->key = tq_json_string(name, &value);
-			else if (strcmp(name, "correlation_id") == 0)
-				filter->correlation_id = tq_json_string(name, &value);
-			else
-				tq_error_invalid(
-					"filter", psprintf("has an unknown member \"%s\"", name),
-					"Allowed: state, reference, key, correlation_id.");
-		}
-	}
-	if (op->states == 0)
+	tq_task_filter_read(filter, op->filter);
+	if ((filter->payload != NULL || filter->error != NULL ||
+		 filter->fingerprint != NULL) &&
+		!tq_visibility_reads(&sight, op->queue_id))
+		tq_error_no_right(op->queue, TQ_RIGHT_READ);
+	if (filter->states != 0)
+		return;
+	if (default_states[op->action] == 0)
 		tq_error_invalid("filter", "must name a state for action delete",
 						 NULL);
-	if (op->filter == NULL || filter->state == TQ_STATE_NONE)
-	{
-		/* one state has an index */
-		for (int i = 1; i <= TQ_STATE_LAST; i++)
-		{
-			if (op->states == IN(i))
-				filter->state = i;
-		}
-	}
+	tq_task_filter_states(filter, default_states[op->action]);
 }
 
 /*
- * Find the next tasks of an operation, at most max, with a new snapshot.  They
- * are read with tq_task_page_read() until the page is ended.
+ * Find the next tasks of an operation, with a new snapshot, or continue with
+ * those that an earlier batch has found.
  */
 void
-tq_operation_set_page_begin(TqOperation *op, int max, TqOperationPage *page)
+tq_operation_set_page_begin(const TqOperation *op, TqOperationPage *page)
 {
-	TqTaskFilter filter;
-
-	read_filter(op, &filter);
-	filter.last = op->last_id;
+	memset(page, 0, sizeof(*page));
+	read_filter(op, &page->filter);
+	page->filter.last = Min(page->filter.last, op->last_id);
 	if (op->position != PG_INT64_MIN)
-		tq_task_filter_after(&filter, op->position);
+		tq_task_filter_after(&page->filter, op->position);
 	PushActiveSnapshot(GetLatestSnapshot());
 	page->find = tq_task_page_begin(GetActiveSnapshot());
-	page->count = tq_task_page_find(page->find, &filter, max, &page->found);
-	page->examined = page->count;
-	page->last = page->count < max;
-	page->reached = page->last ? op->last_id
-							   : page->found[page->count - 1].task_id;
+	take_kept(op, page);
+	if (!page->kept)
+		search(op, page);
+}
+
+static void
+take_kept(const TqOperation *op, TqOperationPage *page)
+{
+	int first = 0;
+
+	if (op->operation_id != kept.operation_id ||
+		tq_clock_monotonic() - kept.found_at > PAGE_AGE)
+		return;
+	while (first < kept.count && kept.found[first].task_id <= op->position)
+		first++;
+	/* an operation that was rolled back is before or behind the page */
+	if (first == 0 || first == kept.count)
+		return;
+	page->kept = true;
+	page->found = &kept.found[first];
+	page->count = kept.count - first;
+	page->reached = kept.reached;
+	page->last = kept.last;
+}
+
+static void
+search(const TqOperation *op, TqOperationPage *page)
+{
+	TqTaskSearch result = {0};
+
+	result.max = PAGE;
+	result.max_examined = MAX_EXAMINED;
+	tq_task_search_run(page->find, &page->filter, &result);
+	page->found = result.found;
+	page->count = result.count;
+	page->examined = result.examined;
+	page->last = !result.stopped && result.count < PAGE;
+	page->reached = result.stopped ? result.resume_after
+					: page->last   ? op->last_id
+								   : result.found[result.count - 1].task_id;
+	kept.operation_id = op->operation_id;
+	kept.found_at = tq_clock_monotonic();
+	memcpy(kept.found, result.found, sizeof(TqFound) * result.count);
+	kept.count = result.count;
+	kept.reached = page->reached;
+	kept.last = page->last;
 }
 
 void
@@ -167,25 +198,33 @@ tq_operation_set_page_end(TqOperationPage *page)
 	PopActiveSnapshot();
 }
 
+/* Read a task of the page.  Returns false if it no longer matches. */
+bool
+tq_operation_set_page_read(TqOperationPage *page, int n, TqTask *task)
+{
+	if (!page->kept)
+	{
+		tq_task_page_read(page->find, &page->found[n], task);
+		return true;
+	}
+	return tq_task_page_find_one(page->find, page->found[n].task_id, task) &&
+		   tq_task_filter_fits_task(&page->filter, task);
+}
+
 /*
  * Read a task again, with a new snapshot.  Returns false if it does not match
  * the filter.
  */
 bool
-tq_operation_set_find(TqOperation *op, int64 task_id, TqTask *task)
+tq_operation_set_find(const TqTaskFilter *filter, int64 task_id, TqTask *task)
 {
-	TqTaskFilter filter;
-	TqTaskPage  *find;
-	TqFound     *found;
-	bool         matches;
+	TqTaskPage *find;
+	bool        matches;
 
-	read_filter(op, &filter);
-	filter.first = filter.last = task_id;
 	PushActiveSnapshot(GetLatestSnapshot());
 	find = tq_task_page_begin(GetActiveSnapshot());
-	matches = tq_task_page_find(find, &filter, 1, &found) == 1;
-	if (matches)
-		tq_task_page_read(find, found, task);
+	matches = tq_task_page_find_one(find, task_id, task) &&
+			  tq_task_filter_fits_task(filter, task);
 	tq_task_page_end(find);
 	PopActiveSnapshot();
 	return matches;
@@ -198,8 +237,6 @@ tq_operation_set_judge(const TqOperation *op, const TqTask *task)
 	const TqTaskFixed *f = &task->f;
 	bool               earlier = true;
 
-	if ((op->states & IN(f->state)) == 0)
-		return TQ_MEMBER_NO;
 	switch ((TqState) f->state)
 	{
 		case TQ_STATE_PENDING:

@@ -566,6 +566,24 @@ $plays{'Lost connection: Of an administrator'} = sub {
 	return;
 };
 
+# Tasks die for one reason, and others for another one.
+$plays{'Many tasks that failed for one reason'} = sub {
+	my ($form) = @_;
+
+	$sql->(q{SELECT taskq_create_queue('mail', '{"max_attempts": 1}')});
+	submit(5);
+	$sql->("SELECT taskq_fail(task_id, token, 'no such address') FROM taskq_claim('mail', max_tasks => 2)");
+	$sql->("SELECT taskq_fail(task_id, token, 'connection refused') FROM taskq_claim('mail', max_tasks => 3)");
+	finds($form, {}, qr/^connection refused\|3\|Task \d+ of queue "mail" has been dead/m);
+	mended($form, qr/^done\|3\|0\|0\|\[\]\|$/m);
+	mends($form);
+	mended($form, qr/^done\|3\|3\|0\|\[\]\|$/m);
+	is($sql->("SELECT state, error FROM taskq_list('mail') ORDER BY task_id"),
+		"dead|no such address\ndead|no such address" . "\npending|connection refused" x 3, "$form->[0]: just these tasks are retried");
+	flows($form, 'mailer');
+	return;
+};
+
 # --- the page and the scenes
 
 is_deeply([ sort map { $_->[0] } @$forms ], [ sort keys %plays ], 'each incident of the page has its scene, and each scene its incident');

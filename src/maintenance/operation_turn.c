@@ -1,0 +1,84 @@
+/*
+ * operation_turn.c
+ *		When the background worker works on operations.
+ *
+ * Operations may last for minutes.  In each turn they are worked on for a
+ * short time, so that other duties are not late, and then they rest for
+ * longer, so that they take at most a quarter of a processor from the sessions
+ * that submit and claim tasks.
+ *
+ * Copyright (c) 2026, the taskq developers
+ */
+#include "base/compat.h"
+
+#include "utils/snapmgr.h"
+
+#include "base/clock.h"
+#include "base/guc.h"
+#include "maintenance/batch_run.h"
+#include "maintenance/operation_turn.h"
+#include "operation/operation_run.h"
+
+#define REST 3 /* times as long as they were worked on */
+
+static TimestampTz due = 0;  /* dispatch clock; so is the next */
+static TimestampTz rest = 0; /* its end */
+static int64       begun;    /* the work of this turn; monotonic clock */
+
+/* Called once, when the worker has started. */
+void
+tq_operation_turn_start(void)
+{
+	due = rest = 0;
+}
+
+/*
+ * Is there work in this turn?  told is the earliest due time that sessions
+ * have reported.
+ */
+bool
+tq_operation_turn_begin(TimestampTz now, TimestampTz told)
+{
+	due = Min(due, told);
+	if (now < Max(due, rest))
+		return false;
+	begun = tq_clock_monotonic();
+	return true;
+}
+
+/* The duty: one batch of one operation. */
+int64
+tq_operation_turn_batch(int limit)
+{
+	int64 acted = tq_operation_run(limit);
+
+	tq_batch_run_quietly();
+	if (acted == 0)
+	{
+		PushActiveSnapshot(GetTransactionSnapshot());
+		due =
+			Min(tq_operation_run_next(),
+				tq_clock_dispatch() + tq_guc_usecs(tq_guc_deadline_interval));
+		PopActiveSnapshot();
+	}
+	return acted;
+}
+
+/* After a batch: may another one follow in this turn? */
+bool
+tq_operation_turn_continue(void)
+{
+	int64 worked = tq_clock_monotonic() - begun;
+
+	if (worked < TQ_OPERATION_SLICE)
+		return true;
+	rest = tq_clock_dispatch() + REST * worked;
+	return false;
+}
+
+/* When there will be work. */
+TimestampTz
+tq_operation_turn_next(void)
+{
+	return Max(due, rest);
+}
