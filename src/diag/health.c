@@ -13,8 +13,9 @@
  * does not apply there says so in its detail.
  *
  * This file has the checks of processes and of memory, health_queue.c those of
- * duties and queues, health_operation.c those of operations, health_schedule.c those of schedules, and
- * health_server.c those of the server.
+ * duties and queues, health_operation.c those of operations,
+ * health_schedule.c those of schedules, and health_server.c those of the
+ * server.
  *
  * Copyright (c) 2026, the taskq developers
  */

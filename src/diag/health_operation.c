@@ -34,7 +34,7 @@ static TqStmt stmt_operations = {
 	"  FROM taskq.operation",
 	{TIMESTAMPTZOID, TIMESTAMPTZOID}};
 
-/* Does each operation go on, and has none failed in the last day? */
+/* Does each operation continue, and has none failed in the last day? */
 void
 tq_health_operations(TqHealth *health)
 {

@@ -20,7 +20,6 @@
 #include "base/arg.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/guc.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "command/manage_many.h"

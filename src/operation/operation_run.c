@@ -68,7 +68,7 @@ typedef struct Change
 } Change;
 
 static void  run_batch(void *arg);
-static char *find_obstacle(const TqOperation *op, Oid role);
+static char *find_reason(const TqOperation *op, Oid role);
 static void  process_page(Batch *batch);
 static bool  is_long_enough(const Batch *batch);
 static bool  process_task(Batch *batch, int n);
@@ -126,15 +126,15 @@ run_batch(void *arg)
 	TqOperation *op = &batch->op;
 	Oid          role = tq_role_oid(op->role_id);
 	int64        begun = tq_clock_monotonic();
-	char        *obstacle = find_obstacle(op, role);
+	char        *reason = find_reason(op, role);
 	Oid          user;
 	int          context;
 
 	op->error = NULL;
 	op->state = TQ_OPERATION_RUNNING;
-	if (obstacle != NULL)
+	if (reason != NULL)
 	{
-		finish(op, TQ_OPERATION_FAILED, obstacle);
+		finish(op, TQ_OPERATION_FAILED, reason);
 		return;
 	}
 	batch->until = begun + TQ_OPERATION_SLICE;
@@ -152,11 +152,11 @@ run_batch(void *arg)
 }
 
 /*
- * What keeps the operation from going on, now and later?  The rights may have
- * been revoked since the last batch.
+ * Why can the operation never continue?  Returns NULL if it can.  The rights
+ * may have been revoked since the last batch.
  */
 static char *
-find_obstacle(const TqOperation *op, Oid role)
+find_reason(const TqOperation *op, Oid role)
 {
 	TqQueue *queue = tq_queue_by_id(op->queue_id);
 
@@ -309,7 +309,7 @@ is_member_still(const TqTask *task, void *arg)
 	if (!tq_operation_set_find(change->filter, task->f.task_id, &again) ||
 		tq_operation_set_judge(change->op, &again) != TQ_MEMBER_YES)
 		return false;
-	/* if it has changed again, its write will fail, and this is called again */
+	/* if it has changed again, its write fails, and this is called again */
 	change->task = again;
 	return true;
 }

@@ -63,6 +63,10 @@ CALL t.ended(:op);
 SELECT state, counted, done, refused, examples FROM t.last_operation;
 TABLE t.of_op;
 SELECT count(*) FROM taskq.tasks WHERE queue = 'op' AND state = 'running' AND cancel_requested_at IS NOT NULL;
+-- filters, as of lists
+SELECT taskq_manage_where('retry', 'op', '{"state": ["done", "cancelled"], "payload": "$ > 4", "finished_to": "infinity"}', dry_run => true) AS op \gset
+CALL t.ended(:op);
+SELECT state, counted, done, refused, examples FROM t.last_operation;
 -- a dry run counts
 SELECT taskq_manage_where('retry', 'op', '{"state": "cancelled"}', dry_run => true) AS op \gset
 CALL t.ended(:op);
@@ -73,7 +77,7 @@ SELECT taskq_submit('op', '7', key => 'a', reference => 'r', correlation_id => '
        taskq_submit('op', '9') IS NOT NULL, taskq_submit('op2', '10', key => 'a') IS NOT NULL;
 SELECT taskq_manage_where('cancel', 'op', '{"state": "pending", "key": "a", "correlation_id": "c", "reference": "r"}') AS op \gset
 CALL t.ended(:op);
-SELECT taskq_manage_where('hold', 'op', '{"key": "a"}') AS op \gset
+SELECT taskq_manage_where('hold', 'op', '{"key": "a", "state": ["pending", "running"]}') AS op \gset
 CALL t.ended(:op);
 TABLE t.of_op;
 SELECT state FROM taskq.tasks WHERE queue = 'op2';
@@ -153,6 +157,7 @@ SELECT taskq_grant('op', 'regress_taskq_op', '{manage}');
 SELECT taskq_grant('op2', 'regress_taskq_op_other', '{read,manage}');
 SET ROLE regress_taskq_op;
 SELECT t.try($$SELECT taskq_manage_where('cancel', 'op2')$$);
+SELECT t.try(format('SELECT taskq_manage_where(''cancel'', ''op'', %L)', f)) FROM unnest('{"{\"error\": \"no\"}","{\"payload\": \"$ == 1\"}","{\"fingerprint\": \"x\"}"}'::text[]) f;
 SELECT taskq_manage_where('hold', 'op', '{"state": "pending"}', 'later') AS op \gset
 RESET ROLE;
 CALL t.ended(:op);
