@@ -58,8 +58,6 @@ taskq_manage_where(PG_FUNCTION_ARGS)
 	TqCall      call;
 
 	read_arguments(fcinfo, &op);
-	if (!tq_shmem_ready())
-		tq_error_not_preloaded("taskq_manage_where()");
 	tq_call_begin(&call, "taskq_manage_where()");
 	if (strcmp(op.queue, TQ_QUEUE_ALL) == 0)
 		tq_error_invalid("queue", "must be the name of one queue", NULL);
@@ -69,6 +67,8 @@ taskq_manage_where(PG_FUNCTION_ARGS)
 	tq_role_require(queue, TQ_RIGHT_MANAGE);
 	op.queue_id = queue->queue_id;
 	tq_operation_set_check(&op);
+	if (!tq_shmem_ready())
+		tq_error_not_preloaded("taskq_manage_where()");
 	check_room();
 	op.role_id = tq_role_intern(GetUserId());
 	op.system_id = (int64) GetSystemIdentifier();
@@ -148,8 +148,6 @@ change_state(FunctionCallInfo fcinfo, const char *function,
 	TqCall      call;
 	bool        live;
 
-	if (to == TQ_OPERATION_RUNNING && !tq_shmem_ready())
-		tq_error_not_preloaded(function);
 	tq_call_begin(&call, function);
 	if (!tq_operation_row_find(operation_id, &op))
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -157,6 +155,8 @@ change_state(FunctionCallInfo fcinfo, const char *function,
 							   operation_id),
 						errhint("See the view taskq.operations.")));
 	require_owner(&op);
+	if (to == TQ_OPERATION_RUNNING && !tq_shmem_ready())
+		tq_error_not_preloaded(function);
 	live = !TQ_OPERATION_HAS_ENDED(&op);
 	if (live && to != TQ_OPERATION_RUNNING)
 	{

@@ -240,7 +240,7 @@ $standby->stop('fast');
 # --- not preloaded
 $standby->adjust_conf('postgresql.conf', 'shared_preload_libraries', "''");
 $standby->start;
-for my $call ("taskq_manage_where('hold', 'promoted')", 'taskq_resume_operation(1)')
+for my $call ("taskq_manage_where('hold', 'promoted')", "taskq_resume_operation($op)")
 {
 	my ($rc, $out, $err) = $standby->psql('postgres', "\\set VERBOSITY verbose\nSELECT $call");
 	like($err, qr/ERROR:  55000: .*HINT:  Add taskq to "shared_preload_libraries"/s, "not preloaded: $call");
