@@ -167,7 +167,7 @@ SELECT who, filter, reason, state, done FROM taskq.operations;
 RESET ROLE;
 SET ROLE regress_taskq_op_other;
 SELECT count(*) FROM taskq.operations WHERE queue = 'op';
-SELECT t.try(format('SELECT taskq_pause_operation(%s)', :op));
+SELECT t.said(format('SELECT taskq_pause_operation(%s)', :op));
 RESET ROLE;
 GRANT pg_monitor TO regress_taskq_op_other;
 SET ROLE regress_taskq_op_other;
