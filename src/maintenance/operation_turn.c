@@ -3,9 +3,9 @@
  *		When the background worker works on operations.
  *
  * Operations may last for minutes.  In each turn they are worked on for a
- * short time, so that other duties are not late, and then they rest for
- * longer, so that they take at most a quarter of a processor from the sessions
- * that submit and claim tasks.
+ * short time, so that other duties are not late, and then they rest: as long
+ * as they were worked on, and longer while sessions claim tasks, from which
+ * they take at most a quarter of a processor.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -18,8 +18,11 @@
 #include "maintenance/batch_run.h"
 #include "maintenance/operation_turn.h"
 #include "operation/operation_run.h"
+#include "shared/claim_activity.h"
 
-#define REST 3 /* times as long as they were worked on */
+/* Times as long as they were worked on. */
+#define REST 1
+#define REST_WHILE_CLAIMS 3
 
 static TimestampTz due = 0;  /* dispatch clock; so is the next */
 static TimestampTz rest = 0; /* its end */
@@ -72,7 +75,8 @@ tq_operation_turn_continue(void)
 
 	if (worked < TQ_OPERATION_SLICE)
 		return true;
-	rest = tq_clock_dispatch() + REST * worked;
+	rest = tq_clock_dispatch() +
+		   worked * (tq_claim_activity_seen() ? REST_WHILE_CLAIMS : REST);
 	return false;
 }
 

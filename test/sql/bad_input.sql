@@ -11,7 +11,7 @@ SELECT taskq_submit('b', '2') AS id2 \gset
 SELECT taskq_register('bw', incarnation => 1);
 SELECT taskq_define_workflow('{"namespace": "word", "name": "word", "version": "word", "queue": "bwf", "steps": [{"name": "a"}]}');
 SELECT count(taskq_start_workflow('word', namespace => 'word'));
-INSERT INTO taskq.operation (operation_id, action, queue_id, queue, role_id, dry_run, batch_size, state, position, last_id, called_at, called_at_dispatch, xid_before, system_id) VALUES (-7, 'hold', 0, 'b', 0, true, 1, 'paused', 0, 0, now(), now(), 0, 0);
+INSERT INTO taskq.operation (operation_id, action, queue_id, queue, role_id, dry_run, batch_size, state, position, last_id, called_at, called_at_dispatch, xid_before, system_id) VALUES (-1000000, 'hold', 0, 'b', 0, true, 1, 'paused', 0, 0, now(), now(), 0, 0);
 -- a good call of each function; its arguments are replaced one by one
 CREATE FUNCTION t.good_value(function text, name text, type text) RETURNS text LANGUAGE sql AS $$
 SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{read}'''
