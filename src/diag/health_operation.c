@@ -3,7 +3,8 @@
  *		taskq_health(): operations on all tasks that match a filter.
  *
  * An operation that is due gets a batch within moments, however many there
- * are; one that has been waiting for minutes is stuck.
+ * are; one that has been waiting for minutes is stuck.  The texts of errors are
+ * not shown, since they may contain what only readers of the queue may see.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -23,12 +24,10 @@ static TqStmt stmt_operations = {
 	"       (SELECT operation_id FROM taskq.operation"
 	"         WHERE finished_at IS NULL AND due_at < $1 - " STUCK
 	"         ORDER BY due_at LIMIT 1),"
-	"       (SELECT format('%s (%s)', operation_id, left(error, 500))"
-	"          FROM taskq.operation"
+	"       (SELECT operation_id FROM taskq.operation"
 	"         WHERE finished_at IS NULL AND error IS NOT NULL"
 	"         ORDER BY operation_id LIMIT 1),"
-	"       (SELECT format('%s (%s)', operation_id, left(error, 500))"
-	"          FROM taskq.operation"
+	"       (SELECT operation_id FROM taskq.operation"
 	"         WHERE state = 'failed' AND finished_at > $2 - " RECENT
 	"         ORDER BY operation_id DESC LIMIT 1)"
 	"  FROM taskq.operation",
@@ -43,8 +42,8 @@ tq_health_operations(TqHealth *health)
 	int64 live;
 	int64 paused;
 	int64 stuck;
-	char *trying;
-	char *failed;
+	int64 trying;
+	int64 failed;
 	TqSpi spi;
 
 	tq_spi_enter(&spi);
@@ -52,8 +51,8 @@ tq_health_operations(TqHealth *health)
 	live = tq_spi_int8(0, 1, 0);
 	paused = tq_spi_int8(0, 2, 0);
 	stuck = tq_spi_int8(0, 3, 0);
-	trying = tq_spi_text(&spi, 0, 4);
-	failed = tq_spi_text(&spi, 0, 5);
+	trying = tq_spi_int8(0, 4, 0);
+	failed = tq_spi_int8(0, 5, 0);
 	tq_spi_leave(&spi);
 	if (stuck != 0 && !health->copy)
 		tq_health_fail(
@@ -61,15 +60,17 @@ tq_health_operations(TqHealth *health)
 			"Operation " INT64_FORMAT
 			" has not continued for five minutes. See the check \"background_worker\".",
 			stuck);
-	if (trying != NULL)
+	if (trying != 0)
 		tq_health_fail(
 			health,
-			"The last batch of operation %s failed. It is tried again.",
+			"The last batch of operation " INT64_FORMAT
+			" failed, and is tried again. The column \"error\" of the view taskq.operations says why.",
 			trying);
-	if (failed != NULL)
+	if (failed != 0)
 		tq_health_fail(
 			health,
-			"Operation %s failed within the last day. Remove the cause and begin another one with taskq_manage_where().",
+			"Operation " INT64_FORMAT
+			" failed within the last day. The column \"error\" of the view taskq.operations says why. Remove the cause, and begin another one with taskq_manage_where().",
 			failed);
 	if (health->ok)
 		tq_health_say(health,

@@ -228,7 +228,7 @@ well('without the schedule', $node);
 
 $sql->("SELECT taskq_create_queue('operated'), taskq_pause_operation(taskq_manage_where('hold', 'operated'))");
 $sql->("UPDATE taskq.operation SET state = 'failed', error = 'disk full', finished_at = now()");
-fails('an operation', $node, { operations => qr/^Operation \d+ \(disk full\) failed within the last day/ });
+fails('an operation', $node, { operations => qr/^Operation \d+ failed within the last day/ });
 $sql->("UPDATE taskq.operation SET finished_at = now() - interval '2 days'");
 well('without the operation', $node);
 
