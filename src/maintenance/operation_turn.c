@@ -5,7 +5,7 @@
  * Operations may last for minutes.  In each turn they are worked on for a
  * short time, so that other duties are not late, and then they rest: as long
  * as they were worked on, and longer while sessions claim tasks, from which
- * they take at most a quarter of a processor.
+ * they take at most an eighth of a processor.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -22,7 +22,7 @@
 
 /* Times as long as they were worked on. */
 #define REST 1
-#define REST_WHILE_CLAIMS 3
+#define REST_WHILE_CLAIMS 7
 
 static TimestampTz due = 0;  /* dispatch clock; so is the next */
 static TimestampTz rest = 0; /* its end */
