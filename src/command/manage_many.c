@@ -65,6 +65,7 @@ typedef struct Act
 	int64   task_id;
 	TqWish *wish;
 	bool    steps_locked; /* as a part of a list */
+	TqTask *task;         /* as it was read, or NULL */
 } Act;
 
 /* The existing tasks of a list. */
@@ -93,6 +94,7 @@ static void       lock_rows(TqCall *call, EntryList *list, const Known *known,
 static void       begin_list(EntryList *list);
 static void act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked);
 static void act_on(void *arg);
+static bool act_on_read(TqCall *call, Act *act);
 static int  compare_entries(const void *a, const void *b);
 
 Datum
@@ -158,19 +160,22 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 
 /*
  * Change one task as a list of one, in a savepoint of the caller, which rolls
- * it back after an error.
+ * it back after an error.  The task was read some time ago.
  */
 void
-tq_manage_many_one(int64 task_id, TqWish *wish)
+tq_manage_many_one(TqTask *task, TqWish *wish)
 {
+	int64     task_id = task->f.task_id;
 	Datum     id = Int64GetDatum(task_id);
 	Entry     entry = {0, task_id};
 	EntryList list = {NULL, &entry, 1, wish->action};
-	Act       act = {task_id, wish, false};
+	Act       act = {task_id, wish, false, task};
 
 	list.ids = construct_array(&id, 1, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
 							   TYPALIGN_DOUBLE);
-	begin_list(&list);
+	/* a list of one locks nothing ahead unless its task has a reference */
+	if (!task->isnull[TQ_COL_REFERENCE])
+		begin_list(&list);
 	if (entry.problem != 0)
 		tq_error_no_such_task(task_id);
 	act_on(&act);
@@ -444,8 +449,26 @@ act_on(void *arg)
 	tq_call_steps(&call)->locked = act->steps_locked;
 	tq_queue_lock_insertions();
 	tq_snapshot_renew();
-	tq_manage_act(&call, act->task_id, act->wish);
+	if (!act_on_read(&call, act))
+		tq_manage_act(&call, act->task_id, act->wish);
 	tq_call_end(&call);
+}
+
+/*
+ * Change a finished task that was read before: to find it again among all
+ * leaves of the archive is expensive.  Returns false if that is not possible,
+ * also because it has changed.
+ */
+static bool
+act_on_read(TqCall *call, Act *act)
+{
+	TqQueue *queue;
+
+	if (act->task == NULL || !act->task->archived)
+		return false;
+	queue = tq_queue_by_id(act->task->f.queue_id);
+	tq_role_require_task(queue, act->task_id, TQ_RIGHT_MANAGE);
+	return tq_manage_try(call, queue, act->task, act->wish);
 }
 
 /* Errors of the contract are reported; all others end the call. */

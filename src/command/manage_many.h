@@ -11,7 +11,7 @@
 
 #include "command/manage.h"
 
-extern void     tq_manage_many_one(int64 task_id, TqWish *wish);
+extern void     tq_manage_many_one(TqTask *task, TqWish *wish);
 extern TqAction tq_manage_many_read_action(FunctionCallInfo fcinfo, int n);
 extern bool tq_manage_many_parse_action(const char *word, TqAction *action);
 extern bool tq_manage_many_is_problem(int sqlstate);

@@ -11,6 +11,8 @@
  */
 #include "base/compat.h"
 
+#include <sys/resource.h>
+
 #include "utils/snapmgr.h"
 
 #include "base/clock.h"
@@ -27,6 +29,9 @@
 static TimestampTz due = 0;  /* dispatch clock; so is the next */
 static TimestampTz rest = 0; /* its end */
 static int64       begun;    /* the work of this turn; monotonic clock */
+static int64       used;     /* processor time when it began; us */
+
+static int64 processor_time(void);
 
 /* Called once, when the worker has started. */
 void
@@ -46,6 +51,7 @@ tq_operation_turn_begin(TimestampTz now, TimestampTz told)
 	if (now < Max(due, rest))
 		return false;
 	begun = tq_clock_monotonic();
+	used = processor_time();
 	return true;
 }
 
@@ -71,10 +77,11 @@ tq_operation_turn_batch(int limit)
 bool
 tq_operation_turn_continue(void)
 {
-	int64 worked = tq_clock_monotonic() - begun;
+	int64 worked;
 
-	if (worked < TQ_OPERATION_SLICE)
+	if (tq_clock_monotonic() - begun < TQ_OPERATION_SLICE)
 		return true;
+	worked = processor_time() - used;
 	rest = tq_clock_dispatch() +
 		   worked * (tq_claim_activity_seen() ? REST_WHILE_CLAIMS : REST);
 	return false;
@@ -85,4 +92,19 @@ TimestampTz
 tq_operation_turn_next(void)
 {
 	return Max(due, rest);
+}
+
+/*
+ * The processor time of this process.  On a busy machine it is much less than
+ * the time that has passed.
+ */
+static int64
+processor_time(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (int64) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) *
+			   USECS_PER_SEC +
+		   usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
 }

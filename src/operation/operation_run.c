@@ -65,6 +65,7 @@ typedef struct Change
 	const TqTaskFilter *filter;
 	TqWish              wish;
 	TqTask              task; /* as it was found */
+	TqTask              work;
 } Change;
 
 static void  run_batch(void *arg);
@@ -288,7 +289,9 @@ change_task(void *arg)
 		(void) set_config_option("taskq.actor", change->op->actor, PGC_USERSET,
 								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
 								 false);
-	tq_manage_many_one(change->task.f.task_id, &change->wish);
+	/* its values change, and is_member_still() compares with those found */
+	change->work = change->task;
+	tq_manage_many_one(&change->work, &change->wish);
 	AtEOXact_GUC(true, level);
 }
 

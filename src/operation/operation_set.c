@@ -207,8 +207,10 @@ tq_operation_set_page_read(TqOperationPage *page, int n, TqTask *task)
 		tq_task_page_read(page->find, &page->found[n], task);
 		return true;
 	}
-	return tq_task_page_find_one(page->find, page->found[n].task_id, task) &&
-		   tq_task_filter_fits_task(&page->filter, task);
+	if (!tq_task_page_read_again(page->find, &page->found[n], task) &&
+		!tq_task_page_find_one(page->find, page->found[n].task_id, task))
+		return false;
+	return tq_task_filter_fits_task(&page->filter, task);
 }
 
 /*

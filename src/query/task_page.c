@@ -238,16 +238,31 @@ tq_task_page_find_one(TqTaskPage *find, int64 task_id, TqTask *task)
 void
 tq_task_page_read(TqTaskPage *find, const TqFound *found, TqTask *task)
 {
-	TqTaskTable *table = &find->table[found->table];
+	if (!tq_task_page_read_again(find, found, task))
+		elog(ERROR, "task " INT64_FORMAT " is not where it was found",
+			 found->task_id);
+}
+
+/*
+ * Read a task that was found with another snapshot.  Returns false if it is no
+ * longer there.
+ */
+bool
+tq_task_page_read_again(TqTaskPage *find, const TqFound *found, TqTask *task)
+{
+	TqTaskTable *table = tq_task_page_table(find, found->table);
 	bool         should_free;
 	HeapTuple    tuple;
 
-	if (!table_tuple_fetch_row_version(table->rel, (ItemPointer) &found->tid,
+	/* the table may have been truncated */
+	if (ItemPointerGetBlockNumber(&found->tid) >=
+			RelationGetNumberOfBlocks(table->rel) ||
+		!table_tuple_fetch_row_version(table->rel, (ItemPointer) &found->tid,
 									   find->snapshot, table->slot))
-		elog(ERROR, "task " INT64_FORMAT " is not where it was found",
-			 found->task_id);
+		return false;
 	tuple = ExecFetchSlotHeapTuple(table->slot, false, &should_free);
 	tq_row_read(tuple, RelationGetDescr(table->rel), task);
 	task->archived = found->table != TQ_FOUND_LIVE;
 	ExecClearTuple(table->slot);
+	return task->f.task_id == found->task_id;
 }

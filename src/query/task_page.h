@@ -60,6 +60,8 @@ extern int64    tq_task_page_count(TqTaskPage *find, int32 queue_id,
 								   TqState state, int64 max);
 extern void     tq_task_page_read(TqTaskPage *find, const TqFound *found,
 								  TqTask *task);
+extern bool     tq_task_page_read_again(TqTaskPage *find, const TqFound *found,
+										TqTask *task);
 extern Snapshot tq_task_page_snapshot(const TqTaskPage *find);
 extern TqTaskTable *tq_task_page_table(TqTaskPage *find, int table);
 extern Relation     tq_task_page_index(TqTaskPage *find, int table,
