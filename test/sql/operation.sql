@@ -131,6 +131,21 @@ SELECT taskq_hold(task_id) FROM taskq.tasks WHERE queue = 'op2' AND payload = '1
 COMMIT;
 CALL t.ended(:op);
 SELECT payload, state FROM taskq.tasks WHERE queue = 'op2' ORDER BY task_id;
+-- a task that stops matching between two batches, and one that is gone
+SELECT taskq_create_queue('op4');
+SELECT count(taskq_submit('op4', to_jsonb(n))) FROM generate_series(1, 4) n;
+BEGIN;
+SELECT taskq_manage_where('hold', 'op4', '{"priority_max": 0}', batch_size => 1) AS op \gset
+SELECT acted FROM taskq_run_reapers() WHERE reaper = 'operations';
+SELECT taskq_update_task(task_id, '{"priority": 7}') FROM taskq.tasks WHERE queue = 'op4' AND payload = '2';
+SELECT ok FROM taskq_manage_many('delete', ARRAY(SELECT task_id FROM taskq.tasks WHERE queue = 'op4' AND payload = '3'));
+SELECT sum(acted) FROM taskq_run_reapers() WHERE reaper = 'operations';
+SELECT sum(acted) FROM taskq_run_reapers() WHERE reaper = 'operations';
+COMMIT;
+CALL t.ended(:op);
+SELECT state, counted, done, refused, examples FROM t.last_operation;
+SELECT payload, state, priority FROM taskq.tasks WHERE queue = 'op4' ORDER BY task_id;
+SELECT taskq_drop_queue('op4', true);
 -- pause, resume, cancel
 BEGIN;
 SELECT taskq_manage_where('cancel', 'op', '{"state": "pending"}') AS op \gset
