@@ -3,8 +3,9 @@
  *		taskq_health(): operations on all tasks that match a filter.
  *
  * An operation that is due gets a batch within moments, however many there
- * are; one that has been waiting for minutes is stuck.  The texts of errors are
- * not shown, since they may contain what only readers of the queue may see.
+ * are; one that has been waiting for minutes is stuck.  The texts of errors
+ * are not shown, since they may contain what only readers of the queue may
+ * see.
  *
  * Copyright (c) 2026, the taskq developers
  */
