@@ -48,6 +48,7 @@ static const char *end_of_word(const Reader *reader);
 static bool        is_id(const char *word, const char *end);
 static void        put_mark(Reader *reader);
 static void        put_word(Reader *reader, const char *end);
+static const char *end_of_number(const Reader *reader);
 static void        put_space(Reader *reader);
 
 /* The text without the values that vary, in the current memory context. */
@@ -263,9 +264,29 @@ put_word(Reader *reader, const char *end)
 			continue;
 		}
 		put_mark(reader);
-		while (reader->at < end && is_digit(*reader->at))
-			reader->at++;
+		reader->at = end_of_number(reader);
 	}
+}
+
+/* Return the end of the number that begins here, with its exponent. */
+static const char *
+end_of_number(const Reader *reader)
+{
+	const char *end = reader->at;
+	const char *exponent;
+
+	while (end < reader->end && is_digit(*end))
+		end++;
+	if (end == reader->end || (*end != 'e' && *end != 'E'))
+		return end;
+	exponent = end + 1;
+	if (exponent < reader->end && (*exponent == '-' || *exponent == '+'))
+		exponent++;
+	if (exponent == reader->end || !is_digit(*exponent))
+		return end;
+	while (exponent < reader->end && is_digit(*exponent))
+		exponent++;
+	return exponent < reader->end && is_word(*exponent) ? end : exponent;
 }
 
 /* White space is one space between two words. */

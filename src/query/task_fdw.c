@@ -50,6 +50,7 @@
 #include "query/task_filter_read.h"
 #include "query/task_info.h"
 #include "query/task_page.h"
+#include "query/task_search.h"
 #include "query/visibility.h"
 
 #define FIRST_PAGE 100
@@ -653,7 +654,7 @@ next_page(TaskScan *scan)
 	MemoryContextReset(scan->page_context);
 	mine = MemoryContextSwitchTo(scan->page_context);
 	scan->count =
-		tq_task_page_find(scan->find, &scan->filter, scan->max, &scan->page);
+		tq_task_search_page(scan->find, &scan->filter, scan->max, &scan->page);
 	MemoryContextSwitchTo(mine);
 	scan->next = 0;
 	scan->finished = scan->count < scan->max;

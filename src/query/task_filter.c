@@ -12,7 +12,6 @@
  */
 #include "base/compat.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_collation.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
@@ -25,7 +24,6 @@
 #include "base/try.h"
 #include "query/task_content.h"
 #include "query/task_filter.h"
-#include "store/row.h"
 
 /* One evaluation of the predicate on the payload. */
 typedef struct Match
@@ -128,29 +126,22 @@ tq_task_filter_has_time(const TqTaskFilter *filter, TqFilterTime time)
 }
 
 /*
- * Does the row match the whole filter except its bounds of ids?  Values in
- * taskq.large are read with the active snapshot.  The current memory context
- * is used for values of the row; the caller resets it.
+ * Does the fixed part of a row match?  *sure: so does the row, except perhaps
+ * its id.
  */
 bool
-tq_task_filter_fits(const TqTaskFilter *filter, TupleTableSlot *slot,
-					const TqTaskFixed *row)
+tq_task_filter_may_fit(const TqTaskFilter *filter, const TqTaskFixed *row,
+					   bool *sure)
 {
-	bool      should_free;
-	HeapTuple tuple;
-	TqTask    task;
-
-	if (!fixed_fits(filter, row))
-		return false;
-	if (!wants_columns(filter))
-		return true;
-	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
-	tq_row_read(tuple, slot->tts_tupleDescriptor, &task);
-	task.archived = slot->tts_tupleDescriptor->natts != TQ_TASK_COLUMNS;
-	return columns_fit(filter, &task);
+	*sure = !wants_columns(filter);
+	return fixed_fits(filter, row);
 }
 
-/* The same for a task in memory: live, or archived. */
+/*
+ * Does a task, which is live or archived, match the whole filter except its
+ * bounds of ids?  Values in taskq.large are read with the active snapshot.
+ * The current memory context is used for values; the caller resets it.
+ */
 bool
 tq_task_filter_fits_task(const TqTaskFilter *filter, TqTask *task)
 {
@@ -320,6 +311,8 @@ contains(const char *text, int length, const char *part)
 	const char *at = text;
 	const char *end = text + length - part_length;
 
+	if (part_length == 0)
+		return true;
 	for (; at <= end; at++)
 	{
 		at = memchr(at, part[0], end - at + 1);

@@ -7,10 +7,8 @@
 #ifndef TQ_TASK_FILTER_H
 #define TQ_TASK_FILTER_H
 
-#include "executor/tuptable.h"
 #include "utils/jsonb.h"
 #include "utils/jsonpath.h"
-#include "utils/snapshot.h"
 
 #include "base/arg.h"
 #include "base/types.h"
@@ -94,8 +92,8 @@ extern bool tq_task_filter_may_run(const TqTaskFilter *filter,
 								   int32               worker_id);
 extern bool tq_task_filter_has_time(const TqTaskFilter *filter,
 									TqFilterTime        time);
-extern bool tq_task_filter_fits(const TqTaskFilter *filter,
-								TupleTableSlot *slot, const TqTaskFixed *row);
+extern bool tq_task_filter_may_fit(const TqTaskFilter *filter,
+								   const TqTaskFixed *row, bool *sure);
 extern bool tq_task_filter_fits_task(const TqTaskFilter *filter, TqTask *task);
 
 #endif /* TQ_TASK_FILTER_H */

@@ -143,8 +143,8 @@ tq_task_filter_read(TqTaskFilter *filter, Jsonb *document)
 							 psprintf("Allowed: %s.", member_names()));
 		(void) JsonbIteratorNext(&it, &value, true);
 		if (value.type != jbvNull)
-			member->read(filter, psprintf("filter member \"%s\"", name),
-						 &value, member->n);
+			member->read(filter, psprintf("filter.%s", name), &value,
+						 member->n);
 	}
 	for (int i = 0; i < lengthof(members); i++)
 	{
@@ -158,7 +158,7 @@ tq_task_filter_read(TqTaskFilter *filter, Jsonb *document)
 	filter->last = Min(filter->last, filter->to_id);
 }
 
-/* Add the condition that a word (key, reference, correlation id) is a value. */
+/* Add the condition that a key, reference or correlation id is a value. */
 void
 tq_task_filter_read_word(TqTaskFilter *filter, const char **word,
 						 const char *value)
@@ -410,7 +410,7 @@ static void
 check_order(const char *name, int64 from, int64 to)
 {
 	if (from > to)
-		tq_error_invalid(psprintf("filter member \"%s\"", name),
+		tq_error_invalid(psprintf("filter.%s", name),
 						 "is above the end of its range", NULL);
 }
 

@@ -14,6 +14,7 @@
 
 #include "access/htup_details.h"
 #include "access/relscan.h"
+#include "access/stratnum.h"
 #include "access/table.h"
 #include "access/visibilitymap.h"
 #include "storage/bufmgr.h"
@@ -24,11 +25,9 @@
 #include "utils/snapmgr.h"
 
 #include "base/catalog.h"
+#include "base/debug.h"
 #include "base/spi.h"
-#include "base/types.h"
 #include "query/task_page.h"
-#include "query/task_search.h"
-#include "query/task_walk.h"
 #include "store/row.h"
 
 /* Suffixes of their names: of taskq.task, of leaves. */
@@ -43,10 +42,13 @@ static const char *const index_names[TQ_TASK_INDEXES][2] = {
 	[TQ_BY_WORKER] = {NULL, "worker_id_task_id_idx"},
 	[TQ_BY_FINISHED] = {NULL, "finished_at_idx"},
 	[TQ_BY_RECREATED] = {NULL, "recreated_as_idx"},
+	[TQ_BY_WAKE] = {"wake_idx", NULL},
 	[TQ_BY_POSITION] = {"dispatch_idx", NULL}};
 
 static TqStmt stmt_queues = {
 	"SELECT queue_id FROM taskq.queue WHERE queue_id <> 0 ORDER BY queue_id"};
+
+static void read_slot(TupleTableSlot *slot, int table, TqTask *task);
 
 /* Begin to read with the snapshot. */
 TqTaskPage *
@@ -86,21 +88,6 @@ Snapshot
 tq_task_page_snapshot(const TqTaskPage *find)
 {
 	return find->snapshot;
-}
-
-/*
- * Find the first max tasks that match the filter; return their number, which
- * is less than max only if there are no more.
- */
-int
-tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter, int max,
-				  TqFound **found)
-{
-	TqTaskSearch search = {max, PG_INT64_MAX};
-
-	tq_task_search_run(find, filter, &search);
-	*found = search.found;
-	return search.count;
 }
 
 TqTaskTable *
@@ -187,20 +174,21 @@ tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state, int64 max)
 	for (int leaf = 0; leaf <= TQ_LEAF_KEEP && count < max; leaf++)
 	{
 		TqTaskTable  *table = tq_task_page_table(find, leaf);
-		TqRange       range;
+		ScanKeyData   keys[2];
 		IndexScanDesc scan;
 		ItemPointer   tid;
 
 		if (RelationGetNumberOfBlocks(table->rel) == 0)
 			continue;
-		range = (TqRange){TQ_BY_STATE};
-		tq_task_walk_equals(&range, F_INT4EQ, Int32GetDatum(queue_id));
-		tq_task_walk_equals(&range, F_INT2EQ, Int16GetDatum(state));
+		ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ,
+					Int32GetDatum(queue_id));
+		ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ,
+					Int16GetDatum(state));
 		scan = tq_compat_index_beginscan(
 			table->rel, tq_task_page_index(find, leaf, TQ_BY_STATE),
-			find->snapshot, range.nkeys);
+			find->snapshot, 2);
 		scan->xs_want_itup = true;
-		index_rescan(scan, range.keys, range.nkeys, NULL, 0);
+		index_rescan(scan, keys, 2, NULL, 0);
 		while (count < max &&
 			   (tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 		{
@@ -222,16 +210,32 @@ tq_task_page_count(TqTaskPage *find, int32 queue_id, TqState state, int64 max)
 bool
 tq_task_page_find_one(TqTaskPage *find, int64 task_id, TqTask *task)
 {
-	TqTaskFilter filter;
-	TqFound     *found;
+	bool found = false;
 
-	tq_task_filter_init(&filter);
-	filter.ids = &task_id;
-	filter.id_count = 1;
-	if (tq_task_page_find(find, &filter, 1, &found) == 0)
-		return false;
-	tq_task_page_read(find, found, task);
-	return true;
+	for (int t = 0; t < TQ_FOUND_TABLES && !found; t++)
+	{
+		TqTaskTable  *table = tq_task_page_table(find, t);
+		ScanKeyData   key;
+		IndexScanDesc scan;
+
+		if (RelationGetNumberOfBlocks(table->rel) != 0)
+		{
+			ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
+						Int64GetDatum(task_id));
+			scan = tq_compat_index_beginscan(
+				table->rel, tq_task_page_index(find, t, TQ_BY_ID),
+				find->snapshot, 1);
+			index_rescan(scan, &key, 1, NULL, 0);
+			found =
+				index_getnext_slot(scan, ForwardScanDirection, table->slot);
+			if (found)
+				read_slot(table->slot, t, task);
+			ExecClearTuple(table->slot);
+			index_endscan(scan);
+		}
+		TQ_DEBUG_POINT("find_table");
+	}
+	return found;
 }
 
 /* Read a task that was found, in the current memory context. */
@@ -251,8 +255,6 @@ bool
 tq_task_page_read_again(TqTaskPage *find, const TqFound *found, TqTask *task)
 {
 	TqTaskTable *table = tq_task_page_table(find, found->table);
-	bool         should_free;
-	HeapTuple    tuple;
 
 	/* the table may have been truncated */
 	if (ItemPointerGetBlockNumber(&found->tid) >=
@@ -260,9 +262,17 @@ tq_task_page_read_again(TqTaskPage *find, const TqFound *found, TqTask *task)
 		!table_tuple_fetch_row_version(table->rel, (ItemPointer) &found->tid,
 									   find->snapshot, table->slot))
 		return false;
-	tuple = ExecFetchSlotHeapTuple(table->slot, false, &should_free);
-	tq_row_read(tuple, RelationGetDescr(table->rel), task);
-	task->archived = found->table != TQ_FOUND_LIVE;
+	read_slot(table->slot, found->table, task);
 	ExecClearTuple(table->slot);
 	return task->f.task_id == found->task_id;
+}
+
+static void
+read_slot(TupleTableSlot *slot, int table, TqTask *task)
+{
+	bool      should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+
+	tq_row_read(tuple, slot->tts_tupleDescriptor, task);
+	task->archived = table != TQ_FOUND_LIVE;
 }

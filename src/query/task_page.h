@@ -28,6 +28,7 @@ typedef enum TqTaskIndex
 	TQ_BY_WORKER, /* (worker_id, task_id), of leaves */
 	TQ_BY_FINISHED,
 	TQ_BY_RECREATED,
+	TQ_BY_WAKE,     /* when a pending task is due, of taskq.task */
 	TQ_BY_POSITION, /* the dispatch index, of taskq.task */
 	TQ_TASK_INDEXES
 } TqTaskIndex;
@@ -52,14 +53,12 @@ typedef struct TqTaskPage
 
 extern TqTaskPage *tq_task_page_begin(Snapshot snapshot);
 extern void        tq_task_page_end(TqTaskPage *find);
-extern int      tq_task_page_find(TqTaskPage *find, const TqTaskFilter *filter,
-								  int max, TqFound **found);
-extern bool     tq_task_page_find_one(TqTaskPage *find, int64 task_id,
-									  TqTask *task);
-extern int64    tq_task_page_count(TqTaskPage *find, int32 queue_id,
-								   TqState state, int64 max);
-extern void     tq_task_page_read(TqTaskPage *find, const TqFound *found,
-								  TqTask *task);
+extern bool        tq_task_page_find_one(TqTaskPage *find, int64 task_id,
+										 TqTask *task);
+extern int64       tq_task_page_count(TqTaskPage *find, int32 queue_id,
+									  TqState state, int64 max);
+extern void        tq_task_page_read(TqTaskPage *find, const TqFound *found,
+									 TqTask *task);
 extern bool     tq_task_page_read_again(TqTaskPage *find, const TqFound *found,
 										TqTask *task);
 extern Snapshot tq_task_page_snapshot(const TqTaskPage *find);

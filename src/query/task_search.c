@@ -157,6 +157,21 @@ tq_task_search_run(TqTaskPage *find, const TqTaskFilter *filter,
 	result->examined = s->examined;
 }
 
+/*
+ * Find the first max tasks that match the filter; return their number, which
+ * is less than max only if there are no more.
+ */
+int
+tq_task_search_page(TqTaskPage *find, const TqTaskFilter *filter, int max,
+					TqFound **found)
+{
+	TqTaskSearch search = {max, PG_INT64_MAX};
+
+	tq_task_search_run(find, filter, &search);
+	*found = search.found;
+	return search.count;
+}
+
 static void
 plan_begin(PagePlan *plan, TqTaskPage *find, const TqTaskFilter *filter,
 		   TqTaskSearch *result)
@@ -340,7 +355,9 @@ search_leaf(PagePlan *plan, int leaf)
 		plan->leaf_time[leaf] = tq_task_time_leaf(plan->s.find, filter, leaf);
 	if (plan->leaf_time[leaf] == TQ_LEAF_TIME_OUTSIDE)
 		return;
-	if (filter->by_worker)
+	/* few finished tasks are not done */
+	if (filter->by_worker &&
+		(plan->leaf_states & TQ_STATE_BIT(TQ_STATE_DONE)) != 0)
 		search_workers(plan, leaf);
 	else if (search_times(plan, leaf))
 		return;

@@ -22,5 +22,7 @@ typedef struct TqTaskSearch
 
 extern void tq_task_search_run(TqTaskPage *find, const TqTaskFilter *filter,
 							   TqTaskSearch *result);
+extern int  tq_task_search_page(TqTaskPage *find, const TqTaskFilter *filter,
+								int max, TqFound **found);
 
 #endif /* TQ_TASK_SEARCH_H */

@@ -5,11 +5,11 @@
  * The time of creation has no index, but ids rise with it, nearly: the
  * sessions of a server draw ids and read the clock one after the other, and
  * the clock may be set back.  So bounds of ids are searched for a time that is
- * SLACK earlier or later, and are SLACK_IDS wider than found.  If ids and times
- * of two tasks differ in their order, and the times by no more than SLACK, the
- * search ends at a place beyond which no task matches: of two neighbours there
- * one is before the time and one is not, and a task on the wrong side of them
- * would be more than SLACK off.
+ * SLACK earlier or later, and are SLACK_IDS wider than found.  If the times of
+ * two tasks differ from the order of their ids by no more than SLACK, no task
+ * beyond the bounds matches: of two neighbours where the search ends, one is
+ * before the time and one is not, and a task on the wrong side of them would
+ * be more than SLACK off.
  *
  * The upper ten bits of an id are the number of its server.  The ids of each
  * server rise with time, so they are searched separately.
@@ -26,6 +26,7 @@
 #include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/stratnum.h"
+#include "common/int.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -65,12 +66,14 @@ tq_task_time_bounds(TqTaskPage *find, const TqTaskFilter *filter, int64 *first,
 	if (from != DT_NOBEGIN && from - SLACK > DT_NOBEGIN)
 	{
 		id = first_since(find, from - SLACK);
-		*first = Max(*first, id - Min(SLACK_IDS, id - PG_INT64_MIN));
+		if (!pg_sub_s64_overflow(id, SLACK_IDS, &id))
+			*first = Max(*first, id);
 	}
 	if (to != DT_NOEND && to + SLACK < DT_NOEND)
 	{
 		id = last_before(find, to + SLACK);
-		*last = Min(*last, id + Min(SLACK_IDS, PG_INT64_MAX - id));
+		if (!pg_add_s64_overflow(id, SLACK_IDS, &id))
+			*last = Min(*last, id);
 	}
 }
 
@@ -195,7 +198,7 @@ first_of_server(TqTaskPage *find, int64 begin, int64 end, TimestampTz moment,
 	return found;
 }
 
-/* Find the first task from an id on in all tables, or the last one up to it. */
+/* Find the first task from an id on in all tables, or the last up to it. */
 static bool
 look_up(TqTaskPage *find, int64 id, bool backward, int64 *task_id,
 		TimestampTz *created_at)

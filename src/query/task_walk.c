@@ -18,10 +18,11 @@
 #include "utils/memutils.h"
 
 #include "query/task_walk.h"
+#include "store/row.h"
 
 static int  add_bounds(const TqSearch *search, TqRange *range);
 static void look_at(TqSearch *search, int table, TupleTableSlot *slot,
-					const TqTaskFixed *row);
+					HeapTuple tuple);
 
 /* The next column of the range equals a value. */
 void
@@ -69,11 +70,14 @@ tq_task_walk(TqSearch *search, int table, TqRange *range)
 		}
 		if (task_id >= search->first && task_id <= search->last &&
 			tq_id_heap_wants(&search->page, task_id))
-			look_at(search, table, slot, row);
+			look_at(search, table, slot, tuple);
 		else if (ordered)
 			break;
 		if (!ordered)
+		{
+			search->unordered++;
 			continue;
+		}
 		search->examined++;
 		search->in_place +=
 			tq_task_filter_is_in_place(search->filter, row) ? 1 : 0;
@@ -172,18 +176,29 @@ add_bounds(const TqSearch *search, TqRange *range)
 
 /* Add the row to the page if it matches. */
 static void
-look_at(TqSearch *search, int table, TupleTableSlot *slot,
-		const TqTaskFixed *row)
+look_at(TqSearch *search, int table, TupleTableSlot *slot, HeapTuple tuple)
 {
-	TqTaskPage   *find = search->find;
-	MemoryContext mine = MemoryContextSwitchTo(find->scratch);
-	bool          fits = tq_task_filter_fits(search->filter, slot, row);
-	TqFound       found;
+	TqTaskPage        *find = search->find;
+	const TqTaskFixed *row = (const TqTaskFixed *) GETSTRUCT(tuple);
+	TqFound            found;
+	bool               sure;
 
-	MemoryContextSwitchTo(mine);
-	MemoryContextReset(find->scratch);
-	if (!fits)
+	if (!tq_task_filter_may_fit(search->filter, row, &sure))
 		return;
+	if (!sure)
+	{
+		MemoryContext mine = MemoryContextSwitchTo(find->scratch);
+		TqTask        task;
+		bool          fits;
+
+		tq_row_read(tuple, slot->tts_tupleDescriptor, &task);
+		task.archived = table != TQ_FOUND_LIVE;
+		fits = tq_task_filter_fits_task(search->filter, &task);
+		MemoryContextSwitchTo(mine);
+		MemoryContextReset(find->scratch);
+		if (!fits)
+			return;
+	}
 	found.task_id = row->task_id;
 	found.table = table;
 	found.tid = slot->tts_tid;

@@ -19,10 +19,11 @@ typedef struct TqSearch
 	TqIdHeap            page;
 	int64               first; /* ids of this round; walks may restrict it */
 	int64               last;
-	int64               limit;    /* rows of a walk in the order of ids */
-	int64               crowd;    /* rows of any other walk */
-	int64               examined; /* rows, in the order of ids */
-	int64               in_place; /* of these, in the queues and states */
+	int64               limit;     /* rows of a walk in the order of ids */
+	int64               crowd;     /* rows of any other walk */
+	int64               examined;  /* rows, in the order of ids */
+	int64               unordered; /* rows of other walks */
+	int64               in_place;  /* of these, in the queues and states */
 } TqSearch;
 
 /* A range of an index. */
