@@ -92,29 +92,29 @@ ok(ends_as($op, 'done'), 'it ends although the background worker was terminated'
 recreated_once('it has recreated each task once', 'worker', 500);
 
 # --- pause, resume, cancel
-fill('paused', 1000, 'pending');
+fill('paused', 2000, 'pending');
 $op = begin_operation("'hold', 'paused', batch_size => 2");
 half_way($op);
 is($sql->("SELECT taskq_pause_operation($op)"), 't', 'it is paused');
 my $done = column_of($op, 'done');
-cmp_ok($done, '<', 1000, 'half way (void otherwise)');
+cmp_ok($done, '<', 2000, 'half way (void otherwise)');
 is(changed('paused', 'suspended'), $done, 'what it has done is what it has counted');
 ok(stays(1, sub { column_of($op, 'done') eq $done && changed('paused', 'suspended') eq $done }), 'it does nothing while it is paused');
 $node->restart;
 ok(stays(1, sub { column_of($op, 'state, done') eq "paused|$done" }), 'nor after a restart');
 is($sql->("SELECT taskq_resume_operation($op)"), 't', 'it is resumed');
 ok(ends_as($op, 'done'), 'and ends');
-is(changed('paused', 'suspended'), '1000', 'all tasks are held');
+is(changed('paused', 'suspended'), '2000', 'all tasks are held');
 $op = begin_operation("'resolve', 'paused', '{\"state\": \"suspended\"}', batch_size => 2");
 half_way($op);
 is($sql->("SELECT taskq_cancel_operation($op)"), 't', 'an operation is cancelled');
 $done = column_of($op, 'done');
-cmp_ok($done, '<', 1000, 'half way (void otherwise)');
+cmp_ok($done, '<', 2000, 'half way (void otherwise)');
 ok(stays(1, sub { changed('paused', 'done') eq $done }), 'it does nothing more');
 
 # --- the right is revoked half way
 $sql->('CREATE ROLE alice');
-fill('revoked', 1000, 'pending');
+fill('revoked', 2000, 'pending');
 $sql->("SELECT taskq_grant('revoked', 'alice', '{manage}')");
 $op = $sql->("SET ROLE alice; SELECT taskq_manage_where('cancel', 'revoked', batch_size => 2)");
 half_way($op);
@@ -122,12 +122,12 @@ $sql->("SELECT taskq_revoke('revoked', 'alice', '{manage}')");
 ok(ends_as($op, 'failed'), 'an operation fails when the right is revoked');
 is(column_of($op, 'error'), 'role "alice" has no right to manage queue "revoked"', 'and says so');
 $done = column_of($op, 'done');
-cmp_ok($done, '<', 1000, 'half way (void otherwise)');
+cmp_ok($done, '<', 2000, 'half way (void otherwise)');
 is(changed('revoked', 'cancelled'), $done, 'what it has done is what it has counted');
 is($sql->("SELECT DISTINCT role FROM taskq.history WHERE queue = 'revoked' AND to_state = 'cancelled'"), 'alice', 'history names its role');
 
 # --- a queue is dropped half way
-fill('dropped', 1000, 'pending');
+fill('dropped', 2000, 'pending');
 $op = begin_operation("'hold', 'dropped', batch_size => 2");
 half_way($op);
 $sql->("SELECT taskq_drop_queue('dropped', true)");
@@ -170,6 +170,8 @@ my $pid = worker_pid($node);
 kill 'STOP', $pid;
 $sql->("UPDATE taskq.operation SET state = 'running', due_at = now() - interval '1 h' WHERE operation_id = $op");
 like($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'operations'"), qr/^f\|Operation $op has not continued for five minutes/, 'health reports one that does not continue');
+$sql->("UPDATE taskq.operation SET state = 'paused' WHERE operation_id = $op");
+$sql->("SELECT taskq_resume_operation($op)");
 kill 'CONT', $pid;
 ok(ends_as($op, 'done'), 'it ends when the background worker continues');
 
@@ -199,10 +201,17 @@ fault('');
 
 # --- a copy
 fill('copy', 100, 'done');
-$op = begin_operation("'recreate', 'copy', '{\"state\": \"done\"}', batch_size => 5");
-$sql->("SELECT taskq_pause_operation($op)");
+# paused after its first batch, which this transaction runs
+$op = $sql->(<<'SQL');
+BEGIN;
+CREATE TEMP TABLE begun AS SELECT taskq_manage_where('recreate', 'copy', '{"state": "done"}', batch_size => 5) AS op;
+SELECT FROM taskq_run_reapers() WHERE acted < 0;
+SELECT op FROM begun WHERE taskq_pause_operation(op);
+COMMIT;
+SQL
 my $begun = column_of($op, 'done');
-my $left = 100 - $begun;
+cmp_ok($begun, '>', 0, 'it has begun (void otherwise)');
+cmp_ok($begun, '<', 100, 'it has not ended (void otherwise)');
 my $file = "$PostgreSQL::Test::Utils::tmp_check/operations.dump";
 command_ok([ 'pg_dump', '-Fc', '-d', $node->connstr('postgres'), '-f', $file ], 'a dump');
 $node->safe_psql('postgres', 'CREATE DATABASE restored');
@@ -226,17 +235,17 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->start;
 $sql = sub { $primary->safe_psql('postgres', shift) };
-fill('promoted', 1000, 'done');
+fill('promoted', 2000, 'done');
 $op = begin_operation("'recreate', 'promoted', '{\"state\": \"done\"}', batch_size => 2");
 half_way($op);
 ok(within($LONG, sub { $standby->safe_psql('postgres', "SELECT done > 20 FROM taskq.operations WHERE operation_id = $op") eq 't' }), 'the standby shows it');
 is(error_of($standby, "SELECT taskq_manage_where('hold', 'promoted')"), '25006', 'it begins none');
 $primary->kill9;
-cmp_ok($standby->safe_psql('postgres', "SELECT done FROM taskq.operations WHERE operation_id = $op"), '<', 1000, 'half way (void otherwise)');
+cmp_ok($standby->safe_psql('postgres', "SELECT done FROM taskq.operations WHERE operation_id = $op"), '<', 2000, 'half way (void otherwise)');
 $standby->promote;
 $sql = sub { $standby->safe_psql('postgres', shift) };
 ok(ends_as($op, 'done'), 'the promoted standby continues');
-recreated_once('no task was changed twice or left out', 'promoted', 1000);
+recreated_once('no task was changed twice or left out', 'promoted', 2000);
 sound($standby);
 $standby->stop('fast');
 
