@@ -1,6 +1,8 @@
 --
 -- operation: actions on all tasks that match a filter, and what can keep them from being done
 --
+-- of other tests
+DELETE FROM taskq.operation WHERE operation_id < 0;
 CREATE ROLE regress_taskq_op;
 CREATE ROLE regress_taskq_op_other;
 SELECT taskq_create_queue('op', '{"max_attempts": 1, "history": "transitions"}');
