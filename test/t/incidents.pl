@@ -573,13 +573,13 @@ $plays{'Many tasks that failed for one reason'} = sub {
 	$sql->(q{SELECT taskq_create_queue('mail', '{"max_attempts": 1}')});
 	submit(5);
 	$sql->("SELECT taskq_fail(task_id, token, 'no such address') FROM taskq_claim('mail', max_tasks => 2)");
-	$sql->("SELECT taskq_fail(task_id, token, 'connection refused') FROM taskq_claim('mail', max_tasks => 3)");
-	finds($form, {}, qr/^connection refused\|3\|Task \d+ of queue "mail" has been dead/m);
+	$sql->("SELECT taskq_fail(task_id, token, 'connection to 10.0.0.' || task_id % 3 || ': refused') FROM taskq_claim('mail', max_tasks => 3)");
+	finds($form, {}, qr/^connection to \?: refused\|3\|/m, qr/^Task \d+ of queue "mail" has been dead/m);
 	mended($form, qr/^done\|3\|0\|0\|\[\]\|$/m);
 	mends($form);
 	mended($form, qr/^done\|3\|3\|0\|\[\]\|$/m);
-	is($sql->("SELECT state, error FROM taskq_list('mail') ORDER BY task_id"),
-		"dead|no such address\ndead|no such address" . "\npending|connection refused" x 3, "$form->[0]: just these tasks are retried");
+	is($sql->("SELECT state, left(error, 10) FROM taskq_list('mail') ORDER BY task_id"),
+		"dead|no such ad\ndead|no such ad" . "\npending|connection" x 3, "$form->[0]: just these tasks are retried");
 	flows($form, 'mailer');
 	return;
 };
