@@ -20,7 +20,7 @@ if [ "$PART" = quick ]; then
 fi
 [ "$PART" != all ] ||
 	PART='submit work backlog running held fillfactor wake waiting idle lanes limit beat
-		cost disk empty lists bound keys sql flow flow_rate flow_live flow_cost'
+		cost disk empty lists filter bound keys sql operation flow flow_rate flow_live flow_cost'
 ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
 CLIENTS=${CLIENTS:-1 4 16 64}
@@ -56,6 +56,10 @@ FILL_HELD=${FILL_HELD:-120}
 # about ten seconds of two executors
 SQL_TASKS=${SQL_TASKS:-${TRANSACTIONS:-50000}}
 
+# enough for the measured time
+OPERATION_TASKS=${OPERATION_TASKS:-1000000}
+OPERATION_CLIENTS=${OPERATION_CLIENTS:-16}
+
 WAITERS=${WAITERS:-1 1000}
 SAMPLES=${SAMPLES:-1000}
 POLL_MS=${POLL_MS:-100}
@@ -64,6 +68,7 @@ WORKERS=${WORKERS:-16}
 PRODUCERS=${PRODUCERS:-16}
 IDLE_WAITERS=${IDLE_WAITERS:-1000}
 IDLE_SECONDS=${IDLE_SECONDS:-60}
+FILTER_TASKS=${FILTER_TASKS:-10000000}
 BOUND_SAMPLES=${BOUND_SAMPLES:-100}
 KEYS=${KEYS:-10000}
 KEY_TASKS=${KEY_TASKS:-20}

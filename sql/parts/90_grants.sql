@@ -32,6 +32,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_get', 4),
     ('taskq_get_many', 4),
     ('taskq_list', 4),
+    ('taskq_failures', 4),
     ('taskq_lineage', 4),
     ('taskq_explain', 4),
     ('taskq_explain_claim', 6),
@@ -54,6 +55,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_count', 4),
     ('taskq_sequence_at', 4),
     ('taskq_worst_outcome', 15),
+    ('taskq_fingerprint', 15),
     ('taskq_define_workflow', 8),
     ('taskq_undefine_workflow', 8),
     ('taskq_validate_workflow', 9),
@@ -73,6 +75,10 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_unschedule', 9),
     ('taskq_run_schedule', 9),
     ('taskq_preview_schedule', 9),
+    ('taskq_manage_where', 8),
+    ('taskq_pause_operation', 8),
+    ('taskq_resume_operation', 8),
+    ('taskq_cancel_operation', 8),
     ('taskq_create_queue', 8),
     ('taskq_alter_queue', 8),
     ('taskq_drop_queue', 8),
@@ -110,7 +116,7 @@ GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
     taskq.metrics, taskq.workflows, taskq.workflow_steps,
-    taskq.batch_progress, taskq.schedules TO PUBLIC;
+    taskq.batch_progress, taskq.schedules, taskq.operations TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
@@ -122,7 +128,7 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
-    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean),
+    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint),
     taskq_lineage(bigint),
     taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]),

@@ -227,8 +227,9 @@ tq_manage_find(TqCall *call, int64 task_id, TqTask *task)
 }
 
 /*
- * Apply the action to a task, or raise an error if that is not possible.  If
- * the action can make a finished task live, the caller holds the lock of
+ * Apply the action to a task, or raise an error if that is not possible.  The
+ * caller may want to change it only in the version that wish->still accepts.
+ * If the action can make a finished task live, the caller holds the lock of
  * tq_queue_lock_insertions, so that its queue cannot be dropped concurrently.
  */
 void
@@ -239,7 +240,8 @@ tq_manage_act(TqCall *call, int64 task_id, TqWish *wish)
 		TqTask   task;
 		TqQueue *queue = tq_manage_find(call, task_id, &task);
 
-		if (tq_manage_try(call, queue, &task, wish))
+		wish->skipped = wish->still != NULL && !wish->still(&task, wish->arg);
+		if (wish->skipped || tq_manage_try(call, queue, &task, wish))
 			return;
 	}
 }

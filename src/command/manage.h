@@ -37,6 +37,10 @@ typedef struct TqWish
 	bool        requested;    /* output of CANCEL: asked to stop */
 	TqInsertion insertion;    /* of RECREATE */
 	int64       recreated_as; /* output of RECREATE */
+	/* is the task, as read now, still to be changed? NULL: yes */
+	bool (*still)(const TqTask *task, void *arg);
+	void *arg;
+	bool  skipped; /* output: it was not */
 } TqWish;
 
 extern TqQueue *tq_manage_find(TqCall *call, int64 task_id, TqTask *task);

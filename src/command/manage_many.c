@@ -1,6 +1,7 @@
 /*
  * manage_many.c
- *		taskq_manage_many: change a list of tasks.
+ *		taskq_manage_many: change a list of tasks.  Operations on all that
+ *		match (operation/operation_run.c) change each task as a list of one.
  *
  * Each task is changed in a savepoint, in the order of ids, so that two calls
  * cannot deadlock; a problem with one task is reported in its row.  If an id
@@ -22,7 +23,7 @@
 #include "base/srf.h"
 #include "base/subxact.h"
 #include "cache/role.h"
-#include "command/manage.h"
+#include "command/manage_many.h"
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/name_lock.h"
@@ -61,9 +62,10 @@ typedef struct Known
 /* What to do with one task. */
 typedef struct Act
 {
-	int64  task_id;
-	TqWish wish;
-	bool   steps_locked; /* as a part of a list */
+	int64   task_id;
+	TqWish *wish;
+	bool    steps_locked; /* as a part of a list */
+	TqTask *task;         /* as it was read, or NULL */
 } Act;
 
 /* The existing tasks of a list. */
@@ -89,10 +91,10 @@ static void       lock_steps(TqCall *call, const Known *known, int count,
 static TqKeyName *names_of(const Known *known, int count, int *named);
 static void       lock_rows(TqCall *call, EntryList *list, const Known *known,
 							int count);
-static TqAction   read_action(FunctionCallInfo fcinfo, int n);
+static void       begin_list(EntryList *list);
 static void act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked);
 static void act_on(void *arg);
-static bool is_problem_of_task(int sqlstate);
+static bool act_on_read(TqCall *call, Act *act);
 static int  compare_entries(const void *a, const void *b);
 
 Datum
@@ -108,7 +110,7 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	TqPlace        place;
 
 	tq_srf_begin(fcinfo);
-	wanted.action = read_action(fcinfo, 0);
+	wanted.action = tq_manage_many_read_action(fcinfo, 0);
 	wanted.in_bulk = true;
 	wanted.message = tq_arg_message(fcinfo, 2);
 	if (wanted.action == TQ_ACTION_DELETE && wanted.message != NULL)
@@ -128,10 +130,8 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	list.entries = entries;
 	list.count = count;
 	list.action = wanted.action;
-	if (count > 0 && tq_queue_any_ordered())
-		tq_subxact_repeat(lock_ahead, &list);
-	else if (count > 0)
-		lock_ahead(&list);
+	if (count > 0)
+		begin_list(&list);
 	tq_place_begin(&place, "task_ids");
 	for (int i = 0; i < count; i++)
 	{
@@ -156,6 +156,73 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 		tq_srf_add(result, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * Change one task as a list of one, in a savepoint of the caller, which rolls
+ * it back after an error.  The task was read some time ago.
+ */
+void
+tq_manage_many_one(TqTask *task, TqWish *wish)
+{
+	int64     task_id = task->f.task_id;
+	Datum     id = Int64GetDatum(task_id);
+	Entry     entry = {0, task_id};
+	EntryList list = {NULL, &entry, 1, wish->action};
+	Act       act = {task_id, wish, false, task};
+
+	list.ids = construct_array(&id, 1, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+							   TYPALIGN_DOUBLE);
+	/* a list of one locks nothing ahead unless its task has a reference */
+	if (!task->isnull[TQ_COL_REFERENCE])
+		begin_list(&list);
+	if (entry.problem != 0)
+		tq_error_no_such_task(task_id);
+	act_on(&act);
+}
+
+TqAction
+tq_manage_many_read_action(FunctionCallInfo fcinfo, int n)
+{
+	char    *word = tq_arg_keyword(fcinfo, n, "action");
+	TqAction action;
+
+	if (word == NULL)
+		tq_error_required("action");
+	if (!tq_manage_many_parse_action(word, &action))
+		tq_error_invalid("action", "is unknown",
+						 "Allowed: cancel, retry, recreate, resolve, hold, "
+						 "poison, unpoison, delete.");
+	return action;
+}
+
+bool
+tq_manage_many_parse_action(const char *word, TqAction *action)
+{
+	static const char *const words[] = {
+		[TQ_ACTION_CANCEL] = "cancel",     [TQ_ACTION_RETRY] = "retry",
+		[TQ_ACTION_RECREATE] = "recreate", [TQ_ACTION_RESOLVE] = "resolve",
+		[TQ_ACTION_HOLD] = "hold",         [TQ_ACTION_POISON] = "poison",
+		[TQ_ACTION_UNPOISON] = "unpoison", [TQ_ACTION_DELETE] = "delete"};
+
+	for (int i = 0; i < lengthof(words); i++)
+	{
+		if (strcmp(words[i], word) == 0)
+		{
+			*action = (TqAction) i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+begin_list(EntryList *list)
+{
+	if (tq_queue_any_ordered())
+		tq_subxact_repeat(lock_ahead, list);
+	else
+		lock_ahead(list);
 }
 
 /*
@@ -353,28 +420,6 @@ lock_rows(TqCall *call, EntryList *list, const Known *known, int count)
 	tq_key_require_locked(call, names, named);
 }
 
-static TqAction
-read_action(FunctionCallInfo fcinfo, int n)
-{
-	static const char *const words[] = {
-		[TQ_ACTION_CANCEL] = "cancel",     [TQ_ACTION_RETRY] = "retry",
-		[TQ_ACTION_RECREATE] = "recreate", [TQ_ACTION_RESOLVE] = "resolve",
-		[TQ_ACTION_HOLD] = "hold",         [TQ_ACTION_POISON] = "poison",
-		[TQ_ACTION_UNPOISON] = "unpoison", [TQ_ACTION_DELETE] = "delete"};
-	char *word = tq_arg_keyword(fcinfo, n, "action");
-
-	if (word == NULL)
-		tq_error_required("action");
-	for (int i = 0; i < lengthof(words); i++)
-	{
-		if (strcmp(words[i], word) == 0)
-			return (TqAction) i;
-	}
-	tq_error_invalid("action", "is unknown",
-					 "Allowed: cancel, retry, recreate, resolve, hold, "
-					 "poison, unpoison, delete.");
-}
-
 /* In a savepoint, so that an error affects only this task. */
 static void
 act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked)
@@ -382,10 +427,11 @@ act_guarded(Entry *entry, const TqWish *wanted, bool steps_locked)
 	MemoryContext one = AllocSetContextCreate(
 		CurrentMemoryContext, "taskq_manage_many", ALLOCSET_SMALL_SIZES);
 	MemoryContext mine = MemoryContextSwitchTo(one);
-	Act           act = {entry->task_id, *wanted, steps_locked};
+	TqWish        wish = *wanted;
+	Act           act = {entry->task_id, &wish, steps_locked};
 	ErrorData    *error = tq_subxact_run(act_on, &act);
 
-	if (error != NULL && !is_problem_of_task(error->sqlerrcode))
+	if (error != NULL && !tq_manage_many_is_problem(error->sqlerrcode))
 		ReThrowError(error);
 	if (error != NULL)
 		entry->problem = error->sqlerrcode;
@@ -403,13 +449,31 @@ act_on(void *arg)
 	tq_call_steps(&call)->locked = act->steps_locked;
 	tq_queue_lock_insertions();
 	tq_snapshot_renew();
-	tq_manage_act(&call, act->task_id, &act->wish);
+	if (!act_on_read(&call, act))
+		tq_manage_act(&call, act->task_id, act->wish);
 	tq_call_end(&call);
 }
 
-/* Errors of the contract are reported; all others end the call. */
+/*
+ * Change a finished task that was read before: to find it again among all
+ * leaves of the archive is expensive.  Returns false if that is not possible,
+ * also because it has changed.
+ */
 static bool
-is_problem_of_task(int sqlstate)
+act_on_read(TqCall *call, Act *act)
+{
+	TqQueue *queue;
+
+	if (act->task == NULL || !act->task->archived)
+		return false;
+	queue = tq_queue_by_id(act->task->f.queue_id);
+	tq_role_require_task(queue, act->task_id, TQ_RIGHT_MANAGE);
+	return tq_manage_try(call, queue, act->task, act->wish);
+}
+
+/* Errors of the contract are reported; all others end the call. */
+bool
+tq_manage_many_is_problem(int sqlstate)
 {
 	return ERRCODE_TO_CATEGORY(sqlstate) ==
 			   ERRCODE_TO_CATEGORY(ERRCODE_TQ_LEASE_LOST) ||

@@ -13,8 +13,9 @@
  * does not apply there says so in its detail.
  *
  * This file has the checks of processes and of memory, health_queue.c those of
- * duties and queues, health_schedule.c those of schedules, and
- * health_server.c those of the server.
+ * duties and queues, health_operation.c those of operations,
+ * health_schedule.c those of schedules, and health_server.c those of the
+ * server.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -30,6 +31,7 @@
 #include "base/subxact.h"
 #include "cache/activation.h"
 #include "cache/role.h"
+#include "diag/health_operation.h"
 #include "diag/health_queue.h"
 #include "diag/health_report.h"
 #include "diag/health_schedule.h"
@@ -89,6 +91,7 @@ static const struct
 			  {"paused", tq_health_paused},
 			  {"schedules", tq_health_schedules},
 			  {"cron_jobs", tq_health_cron_jobs},
+			  {"operations", tq_health_operations},
 			  {"process_slots", check_process_slots},
 			  {"executors", check_executors},
 			  {"databases", check_databases},

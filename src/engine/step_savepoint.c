@@ -97,6 +97,16 @@ move_alone(void *arg)
 	AtEOXact_GUC(true, level);
 }
 
+/*
+ * Do not wait for other transactions in moves of steps that the caller makes
+ * in a savepoint of its own; it calls this again, after an error too.
+ */
+void
+tq_step_savepoint_set_alone(bool alone)
+{
+	is_alone = alone;
+}
+
 /* Called before a wait for another transaction: a duty does not wait. */
 void
 tq_step_savepoint_check_wait(void)

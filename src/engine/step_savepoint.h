@@ -14,5 +14,6 @@ typedef bool (*TqStepMove)(TqCall *call, void *arg);
 
 extern bool tq_step_savepoint_run(TqStepMove move, void *arg, bool *busy);
 extern void tq_step_savepoint_check_wait(void);
+extern void tq_step_savepoint_set_alone(bool alone);
 
 #endif /* TQ_STEP_SAVEPOINT_H */

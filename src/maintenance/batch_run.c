@@ -20,6 +20,9 @@
 #include "maintenance/batch_run.h"
 #include "shared/worker_directory.h"
 
+/* Set by a batch whose end is not logged. */
+static bool quiet = false;
+
 static bool still_wanted(void);
 
 /*
@@ -34,6 +37,7 @@ tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 	volatile bool  good = true;
 
 	CHECK_FOR_INTERRUPTS();
+	quiet = false;
 	PG_TRY();
 	{
 		StartTransactionCommand();
@@ -72,11 +76,21 @@ tq_batch_run(const char *what, TqDuty duty, int limit, int64 *acted)
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	pgstat_report_activity(STATE_IDLE, NULL);
-	if (done > 0)
+	if (done > 0 && !quiet)
 		ereport(LOG, (errmsg("taskq: duty \"%s\" processed " INT64_FORMAT,
 							 what, (int64) done)));
 	*acted = done;
 	return good;
+}
+
+/*
+ * Called by a batch that is one of thousands of the same work, whose beginning
+ * and end are recorded otherwise.
+ */
+void
+tq_batch_run_quietly(void)
+{
+	quiet = true;
 }
 
 /*

@@ -22,4 +22,6 @@ typedef int64 (*TqDuty)(int limit);
 extern bool tq_batch_run(const char *what, TqDuty duty, int limit,
 						 int64 *acted);
 
+extern void tq_batch_run_quietly(void);
+
 #endif /* TQ_BATCH_RUN_H */

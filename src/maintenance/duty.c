@@ -57,9 +57,12 @@
 #include "maintenance/duty.h"
 #include "maintenance/forget_lane.h"
 #include "maintenance/forget_worker.h"
+#include "maintenance/operation_turn.h"
 #include "maintenance/orphan.h"
 #include "maintenance/retention.h"
 #include "maintenance/wake_turn.h"
+#include "operation/operation_run.h"
+#include "operation/operation_sweep.h"
 #include "query/finished_count.h"
 #include "schedule/fire.h"
 #include "shared/heartbeat.h"
@@ -189,6 +192,7 @@ tq_duty_start(void)
 	next_end = 0;
 	tq_wake_turn_start();
 	tq_pool_start();
+	tq_operation_turn_start();
 	tq_dead_range_audit_start();
 }
 
@@ -274,6 +278,10 @@ tq_duty_turn(TimestampTz told)
 	if (now >= retention_due)
 		run_retention(now);
 	run_lanes(now);
+	if (tq_operation_turn_begin(now, told))
+		while (turn_of("operations", tq_operation_turn_batch, 1) &&
+			   tq_operation_turn_continue())
+			;
 
 	if (tq_dead_range_audit_due(now))
 		(void) turn_of("dead range audit", tq_dead_range_audit_slice,
@@ -284,6 +292,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(next, Min(next_end, tq_bound_worker_next()));
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
 	next = Min(next, Min(lanes_due, schedules_due));
+	next = Min(next, tq_operation_turn_next());
 	next = Min(next, tq_pool_next());
 	if (turn_failed)
 	{
@@ -311,6 +320,9 @@ run_retention(TimestampTz now)
 		while (turn_of("workflows", tq_expire_run, tq_guc_retention_batch))
 			;
 		(void) turn_of("rotation", tq_retention_rotate, 1);
+		while (turn_of("ended operations", tq_operation_sweep,
+					   tq_guc_retention_batch))
+			;
 		while (turn_of("large values", tq_retention_large,
 					   tq_guc_retention_batch))
 			;
@@ -431,11 +443,13 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"deadline", duty_deadline, 10 * BATCH, false},
 				  {"timers", tq_step_timer_run, 10 * BATCH, false},
 				  {"schedules", tq_fire_run, 10 * BATCH, false},
+				  {"operations", tq_operation_run, 1, false},
 				  {"roles", duty_role_names, 1, false},
 				  {"signs", tq_liveness_clean, 10 * BATCH, false},
 				  {"retention", tq_retention_expired, 10 * BATCH, true},
 				  {"workflows", tq_expire_run, 10 * BATCH, true},
 				  {"rotation", tq_retention_rotate, 1, true},
+				  {"ended", tq_operation_sweep, 10 * BATCH, true},
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
 				  {"workers", tq_forget_worker_batch, 10 * BATCH, true},

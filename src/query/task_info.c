@@ -15,16 +15,15 @@
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
-#include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "engine/liveness.h"
 #include "engine/step.h"
+#include "query/task_content.h"
 #include "query/task_info.h"
 #include "query/visibility.h"
 #include "shared/running.h"
@@ -73,7 +72,6 @@ static void  put_fixed(Row *row);
 static void  put_carried(Row *row);
 static void  put_running(Row *row, bool payload);
 static text *name_of(TqInfo *info, NameKind kind, int32 id);
-static text *last_error(Datum errors);
 
 /* Include all columns, unless the caller restricts them. */
 void
@@ -208,32 +206,26 @@ static void
 put_carried(Row *row)
 {
 	const bool *wanted = row->info->wanted;
+	Datum       payload;
 	Datum       errors;
+	char       *error;
+	int         length;
 
 	put_large(row, TQ_INFO_MESSAGE, TQ_COL_MESSAGE);
-	put_large(row, TQ_INFO_PAYLOAD, TQ_COL_PAYLOAD);
-	if (wanted[TQ_INFO_PAYLOAD] && tq_step_is(row->task) &&
-		(row->task->f.flags & TQ_FLAG_INPUT) != 0 &&
-		tq_step_hooks.payload != NULL)
-	{
-		bool  isnull;
-		Datum input = tq_step_hooks.payload(row->task, &isnull);
-
-		if (!isnull)
-			put(row, TQ_INFO_PAYLOAD, input);
-	}
+	if (wanted[TQ_INFO_PAYLOAD] &&
+		tq_task_content_payload(row->task, &payload))
+		put(row, TQ_INFO_PAYLOAD, payload);
 	put_large(row, TQ_INFO_DATA, TQ_COL_DATA);
 	put_large(row, TQ_INFO_HEADERS, TQ_COL_HEADERS);
 	put_large(row, TQ_INFO_RESULT, TQ_COL_RESULT);
 	put_large(row, TQ_INFO_CHECKPOINT, TQ_COL_CHECKPOINT);
 	if ((wanted[TQ_INFO_ERRORS] || wanted[TQ_INFO_ERROR]) &&
-		tq_large_look(row->task, TQ_COL_ERRORS, &errors))
+		tq_task_content_errors(row->task, &errors, &error, &length))
 	{
-		text *error = last_error(errors);
-
 		put(row, TQ_INFO_ERRORS, errors);
 		if (error != NULL)
-			put(row, TQ_INFO_ERROR, PointerGetDatum(error));
+			put(row, TQ_INFO_ERROR,
+				PointerGetDatum(cstring_to_text_with_len(error, length)));
 	}
 }
 
@@ -291,24 +283,4 @@ name_of(TqInfo *info, NameKind kind, int32 id)
 	entry = hash_search(info->names, &key, HASH_ENTER, &known);
 	entry->name = name;
 	return name;
-}
-
-/* Return the text of the last error in a list; NULL if there is none. */
-static text *
-last_error(Datum errors)
-{
-	Jsonb      *list = DatumGetJsonbP(errors);
-	JsonbValue *last;
-	JsonbValue  error;
-
-	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_COUNT(list) == 0)
-		return NULL;
-	last = getIthJsonbValueFromContainer(&list->root, JB_ROOT_COUNT(list) - 1);
-	if (last == NULL || !tq_json_is_object(last) ||
-		getKeyJsonValueFromContainer(last->val.binary.data, "error", 5,
-									 &error) == NULL ||
-		error.type != jbvString)
-		return NULL;
-	return cstring_to_text_with_len(error.val.string.val,
-									error.val.string.len);
 }

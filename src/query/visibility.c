@@ -57,4 +57,7 @@ tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter)
 	filter->all_queues = sight->all;
 	filter->queues = sight->queues;
 	filter->queue_count = sight->queue_count;
+	filter->all_contents = sight->all_payload;
+	filter->readable = sight->queues;
+	filter->readable_count = sight->queue_count;
 }

@@ -57,6 +57,16 @@ tq_claim_activity_take(void)
 	return marks != NULL && pg_atomic_exchange_u32(mine(), 0) != 0;
 }
 
+/*
+ * Like the function above, but the mark stays: it is cleared from time to time
+ * by the audit.
+ */
+bool
+tq_claim_activity_seen(void)
+{
+	return marks != NULL && pg_atomic_read_u32(mine()) != 0;
+}
+
 static pg_atomic_uint32 *
 mine(void)
 {

@@ -14,5 +14,6 @@ extern void tq_claim_activity_init(void);
 
 extern void tq_claim_activity_note(void);
 extern bool tq_claim_activity_take(void);
+extern bool tq_claim_activity_seen(void);
 
 #endif /* TQ_CLAIM_ACTIVITY_H */

@@ -31,6 +31,7 @@ my @LAYERS = qw(
 	flow/view
 	schedule
 	sql_task
+	operation
 	maintenance
 	process);
 

@@ -22,7 +22,7 @@ SELECT is_empty('SELECT oid::regprocedure FROM member WHERE proconfig IS NOT NUL
 SELECT is_empty($$
     SELECT oid::regprocedure FROM member
      WHERE schema <> 'taskq' AND provolatile <> 'v'
-       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome', 'taskq_batch_totals')$$,
+       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome', 'taskq_batch_totals', 'taskq_fingerprint')$$,
     'public functions are VOLATILE');
 SELECT is_empty($$
     SELECT m.oid::regprocedure, n.name
@@ -55,7 +55,7 @@ SELECT set_eq($$
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
     ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
           'history SELECT', 'metrics SELECT', 'documents SELECT',
-          'workflows SELECT', 'workflow_steps SELECT', 'batch_progress SELECT', 'schedules SELECT'],
+          'workflows SELECT', 'workflow_steps SELECT', 'batch_progress SELECT', 'schedules SELECT', 'operations SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c

@@ -11,12 +11,14 @@ SELECT taskq_submit('b', '2') AS id2 \gset
 SELECT taskq_register('bw', incarnation => 1);
 SELECT taskq_define_workflow('{"namespace": "word", "name": "word", "version": "word", "queue": "bwf", "steps": [{"name": "a"}]}');
 SELECT count(taskq_start_workflow('word', namespace => 'word'));
+INSERT INTO taskq.operation (operation_id, action, queue_id, queue, role_id, dry_run, batch_size, state, position, last_id, called_at, called_at_dispatch, xid_before, system_id) VALUES (-1000000, 'hold', 0, 'b', 0, true, 1, 'paused', 0, 0, now(), now(), 0, 0);
 -- a good call of each function; its arguments are replaced one by one
 CREATE FUNCTION t.good_value(function text, name text, type text) RETURNS text LANGUAGE sql AS $$
 SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{read}'''
             WHEN name = 'workflow_id' THEN '(SELECT max(workflow_id) FROM taskq.workflows)'
             WHEN name = 'task_id' AND function IN ('taskq_ancestor_results', 'taskq_dependency_results', 'taskq_checkpoints') THEN '(SELECT max(task_id) FROM taskq.workflow_steps)'
-            WHEN name = 'format' THEN '''dot'''
+            WHEN name = 'format' THEN '''dot''' WHEN name = 'filter' AND function = 'taskq_list' THEN '''{}'''
+            WHEN name = 'operation_id' THEN '(SELECT max(operation_id) FROM taskq.operations)' WHEN name = 'filter' AND function = 'taskq_manage_where' THEN '''{"state": "pending"}'''
             WHEN name = 'schedule' THEN '''every 1 h''' WHEN name = 'timezone' THEN '''UTC''' WHEN name = 'overlap' THEN '''allow''' WHEN name = 'catch_up' THEN '''one'''
             WHEN name = 'definition' THEN '''{"name": "x", "version": "1", "steps": []}'''
             WHEN name = 'task_id' THEN '$i' WHEN name = 'token' THEN '$t' WHEN name = 'task_ids' THEN 'ARRAY[$i]'

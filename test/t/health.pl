@@ -11,7 +11,7 @@ use TaskqTest;
 use TaskqWaiters;
 
 my @CHECKS = qw(preloaded activated background_worker launcher leases
-  deadlines retention silent_workers claims paused schedules cron_jobs process_slots executors databases
+  deadlines retention silent_workers claims paused schedules cron_jobs operations process_slots executors databases
   worker_slots counters running_tasks waiting snapshots prepared_transactions
   replication_slots vacuum transaction_ids settings table_additions);
 my %failed_once;
@@ -225,6 +225,12 @@ SQL
 fails('a schedule', $node, { schedules => qr/^1 of 1 .*"planned" \(disk full\)/, cron_jobs => qr/^pg_cron is not loaded/ });
 $sql->("SELECT taskq_unschedule('planned')");
 well('without the schedule', $node);
+
+$sql->("SELECT taskq_create_queue('operated'), taskq_pause_operation(taskq_manage_where('hold', 'operated'))");
+$sql->("UPDATE taskq.operation SET state = 'failed', error = 'disk full', finished_at = now()");
+fails('an operation', $node, { operations => qr/^Operation \d+ failed within the last day/ });
+$sql->("UPDATE taskq.operation SET finished_at = now() - interval '2 days'");
+well('without the operation', $node);
 
 # Rows of tables with other columns cannot be written.
 for my $table (qw(task archive transition))

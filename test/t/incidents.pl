@@ -477,7 +477,7 @@ SELECT CASE WHEN EXISTS (SELECT FROM outage) THEN taskq_fail(task_id, token, 'co
 SQL
 		});
 	ok(within(30, sub { $sql->($attempts) > 100 }), "$form->[0]: one attempt follows the other");
-	finds($form, { again => 1 }, qr/^connection refused\|\d+\|\d{2,}\|\d+$/m, qr/"retry_base": "0 s"/,
+	finds($form, { again => 1 }, qr/^connection refused\|\d+\|\d+\|0\|[^|]+\|\d+$/m, qr/"retry_base": "0 s"/,
 		qr/^Task \d+ .*(?:has failed with|Its last error:) "connection refused"/m);
 	mends($form, blocks => [0]);
 	ok(within(30, sub { $sql->("SELECT ready FROM taskq.queues WHERE queue = 'mail'") eq '0' }), "$form->[0]: all tasks wait");
@@ -562,6 +562,24 @@ $plays{'Lost connection: Of an administrator'} = sub {
 	$lost->{run}->signal('KILL');
 	eval { $lost->{run}->finish };
 	is($sql->("SELECT priority FROM taskq_get($id)"), '0', "$form->[0]: what was not committed did not happen");
+	flows($form, 'mailer');
+	return;
+};
+
+# Tasks die for one reason, and others for another one.
+$plays{'Many tasks that failed for one reason'} = sub {
+	my ($form) = @_;
+
+	$sql->(q{SELECT taskq_create_queue('mail', '{"max_attempts": 1}')});
+	submit(5);
+	$sql->("SELECT taskq_fail(task_id, token, 'no such address') FROM taskq_claim('mail', max_tasks => 2)");
+	$sql->("SELECT taskq_fail(task_id, token, 'connection to 10.0.0.' || task_id % 3 || ': refused') FROM taskq_claim('mail', max_tasks => 3)");
+	finds($form, {}, qr/^connection to \?: refused\|3\|/m, qr/^Task \d+ of queue "mail" has been dead/m);
+	mended($form, qr/^done\|3\|0\|0\|\[\]\|$/m);
+	mends($form);
+	mended($form, qr/^done\|3\|3\|0\|\[\]\|$/m);
+	is($sql->("SELECT state, left(error, 10) FROM taskq_list('mail') ORDER BY task_id"),
+		"dead|no such ad\ndead|no such ad" . "\npending|connection" x 3, "$form->[0]: just these tasks are retried");
 	flows($form, 'mailer');
 	return;
 };

@@ -48,6 +48,7 @@ SELECT taskq_define_workflow('{"name": "asked", "version": "1", "queue": "steps"
 SELECT taskq_signal(taskq_start_workflow('asked'), 'early', '{"n": 1}');
 SELECT FROM taskq_change('a label', doc_adds => '[{"namespace": "serial", "key": "k", "content": [1]}, {"namespace": "any", "key": "k", "lease": "1 d"}]');
 SELECT taskq_schedule('kept', 'every 10 years', 'q', '1');
+SELECT taskq_pause_operation(taskq_manage_where('hold', 'q', '{"state": "dead"}', 'kept'));
 -- live tasks
 SELECT taskq_submit('q', to_jsonb(repeat('x', 20000)), tags => ARRAY['a', 'b'], priority => 7, key => 'k', correlation_id => 'c', headers => '{"h": 1}', data => '\x0001ff');
 SELECT taskq_submit('q', delay => '1 d', tags => '{b}');

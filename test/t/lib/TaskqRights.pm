@@ -159,6 +159,8 @@ BEGIN
     PERFORM m.submit(q, 'waiting', 0);
     PERFORM taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', q, 'key', 'mark of ' || q, 'content', word)));
     PERFORM taskq_schedule('mark of ' || q, 'every 10 years', q);
+    PERFORM taskq_pause_operation(taskq_manage_where('hold', q, jsonb_build_object('key', word), word));
+    UPDATE taskq.operation SET error = word WHERE queue = q;
 END
 $$;
 SELECT m.fill(q) FROM unnest(ARRAY['q1', 'q2', 'q3']) q;
