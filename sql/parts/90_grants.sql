@@ -83,7 +83,8 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_revoke', 8),
     ('taskq_run_reapers', 8),
     ('taskq_check', 8),
-    ('taskq_health', 8);
+    ('taskq_health', 8),
+    ('taskq_openmetrics', 4);
 
 DO $$
 DECLARE
@@ -134,4 +135,5 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_timeline(bigint, bigint, text) TO pg_monitor;
 GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text),
     taskq_await_workflow(bigint, interval, text, jsonb) TO pg_monitor;
-GRANT EXECUTE ON FUNCTION taskq_health(), taskq.range_numbers() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION taskq_health(), taskq_openmetrics(text),
+    taskq.range_numbers() TO pg_monitor;

@@ -196,6 +196,7 @@ INSERT INTO promised VALUES
 ('taskq_activate', '', 'void'),
 ('taskq_health', '', 'TABLE (check_name text, ok boolean, detail text)'),
 ('taskq_check', '', 'TABLE (problem text, detail text)'),
+('taskq_openmetrics', $$format text DEFAULT 'openmetrics'$$, 'text'),
 ('taskq_lineage', 'task_id bigint',
  'TABLE (task_id bigint, relation text, at timestamptz)'),
 -- waiting, by CALL
