@@ -110,14 +110,14 @@ $$;
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
-    taskq.metrics, taskq.workflows, taskq.workflow_steps,
+    taskq.metrics, taskq.metric_history, taskq.workflows, taskq.workflow_steps,
     taskq.batch_progress, taskq.schedules TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
     taskq.worker_running(integer),
     taskq.queue_numbers(integer),
-    taskq.metric_rows(),
+    taskq.metric_rows(), taskq.metric_minutes(integer),
     taskq.workflow_look(bigint),
     taskq.workflow_step_rows(bigint), taskq.batch_rows(bigint),
     taskq.task_progress(bigint, bigint) TO PUBLIC;

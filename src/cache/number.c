@@ -36,6 +36,7 @@ static TqStmt stmt_is_queue = {
 	" OR EXISTS (SELECT FROM taskq.lane WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.key WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.finished_count WHERE queue_id = $1)"
+	" OR EXISTS (SELECT FROM taskq.metric_minute WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.transition WHERE queue_id = $1)",
 	{INT4OID}};
 

@@ -3,13 +3,13 @@
  *		All metrics that a role may read, at one moment.
  *
  * taskq.metrics (metric_view.c) and taskq_openmetrics() (openmetrics.c) show
- * the same samples.  To add a metric, read its value in tq_metric_set_read, and
- * add a line to families.
+ * the same samples.  To add a metric, read its value in tq_metric_set_read,
+ * and add a line to families.
  *
  * Nothing here reads or counts the rows of tasks if the library is preloaded:
- * numbers of live tasks, running tasks and waiting claims are in shared memory,
- * finished tasks are counted by a duty (finished_count.c), and tasks that are
- * not due are counted in an index.
+ * numbers of live tasks, running tasks and waiting claims are in shared
+ * memory, finished tasks are counted by a duty (finished_count.c), and tasks
+ * that are not due are counted in an index.
  *
  * If nothing is counted because the library is not preloaded, counters and
  * histograms are missing: a zero would say that nothing has happened.

@@ -91,10 +91,11 @@ struct TqMetricFamily
 	int which; /* for visit */
 };
 
-extern void                  tq_metric_set_read(TqMetricSet *set);
 extern const TqMetricFamily *tq_metric_set_families(int *count);
-extern void                  tq_metric_set_visit(const TqMetricSet    *set,
-												 const TqMetricFamily *family,
-												 TqMetricVisit visit, void *arg);
+
+extern void tq_metric_set_read(TqMetricSet *set);
+extern void tq_metric_set_visit(const TqMetricSet    *set,
+								const TqMetricFamily *family,
+								TqMetricVisit visit, void *arg);
 
 #endif /* TQ_METRIC_SET_H */

@@ -31,6 +31,7 @@
 #include "query/metric_set.h"
 
 #define EXACT 1e15 /* smaller integers are written as such */
+#define ROOM 8192  /* about the lines of a queue */
 
 PG_FUNCTION_INFO_V1(taskq_openmetrics);
 
@@ -55,6 +56,7 @@ static const char *const kinds[] = {[TQ_METRIC_COUNTER] = "counter",
 									[TQ_METRIC_GAUGE] = "gauge",
 									[TQ_METRIC_HISTOGRAM] = "histogram"};
 
+static void  begin_text(StringInfo text, int queue_count);
 static void  make_labels(Writing *writing, const TqMetricSet *set);
 static Piece piece_of(const char *text);
 static char *escaped(const char *text);
@@ -85,7 +87,7 @@ taskq_openmetrics(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	tq_role_require_all_numbers();
 	tq_metric_set_read(&set);
-	initStringInfo(&writing.text);
+	begin_text(&writing.text, set.queue_count);
 	make_labels(&writing, &set);
 	for (int i = 0; i < count; i++)
 	{
@@ -96,8 +98,18 @@ taskq_openmetrics(PG_FUNCTION_ARGS)
 	}
 	if (!writing.prometheus)
 		appendStringInfoString(&writing.text, "# EOF\n");
-	PG_RETURN_TEXT_P(
-		cstring_to_text_with_len(writing.text.data, writing.text.len));
+	SET_VARSIZE(writing.text.data, writing.text.len);
+	PG_RETURN_TEXT_P((text *) writing.text.data);
+}
+
+/* It begins with the head of the result, since copying it takes long. */
+static void
+begin_text(StringInfo text, int queue_count)
+{
+	initStringInfo(text);
+	enlargeStringInfo(
+		text, (int) Min((int64) queue_count * ROOM + ROOM, MaxAllocSize / 2));
+	text->len = VARHDRSZ;
 }
 
 /* The last label is that of no queue. */

@@ -7,7 +7,7 @@
 #ifndef TQ_COUNT_NOTE_H
 #define TQ_COUNT_NOTE_H
 
-#include "base/code.h"
+#include "base/compat.h"
 
 extern void  tq_count_note_begin(void);
 extern void  tq_count_note_move(int32 queue_id, int from, int to);
