@@ -31,12 +31,12 @@ static TqStmt stmt_next_role = {"SELECT nextval('taskq.role_id_seq')"};
 
 static TqStmt stmt_is_queue = {
 	"SELECT WHERE EXISTS (SELECT FROM taskq.queue WHERE queue_id = $1)"
+	" OR EXISTS (SELECT FROM taskq.metric_minute WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.archive WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.queue_grant WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.lane WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.key WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.finished_count WHERE queue_id = $1)"
-	" OR EXISTS (SELECT FROM taskq.metric_minute WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.transition WHERE queue_id = $1)",
 	{INT4OID}};
 
