@@ -113,6 +113,17 @@ is(last_of('new', $counted), '2|0|0|0|0|2|0', 'a new queue has its numbers');
 is(last_of('empty', $counted), '1|0|0|0|0|1|0', 'so has one with an old name');
 is($sql->("SELECT count(*) FROM taskq.metric_history WHERE queue = 'empty'"), '1', 'it has no rows of the one before');
 
+# --- a queue that gets the number of another one
+$sql->("SELECT count(taskq_submit('former')) FROM generate_series(1, 10)");
+next_minute('a minute with the former queue');
+my $number = $sql->("SELECT queue_id FROM taskq.queue WHERE name = 'former'");
+$sql->("SELECT taskq_drop_queue('former', true)");
+$sql->("SELECT setval('taskq.queue_id_seq', $number, false)");
+$sql->("SELECT taskq_submit('reused')");
+is($sql->("SELECT queue_id FROM taskq.queue WHERE name = 'reused'"), $number, 'a queue gets the number of a dropped one');
+next_minute('a minute with the reused number');
+is(last_of('reused', $counted), '1|0|0|0|0|1|0', 'it counts from zero');
+
 # --- shared memory is lost: counters begin at zero
 $sql->('SELECT taskq.debug_wipe()');
 $sql->("SELECT taskq_submit('a')");
