@@ -273,6 +273,7 @@ read_queues(TqMetricSet *set)
 	/* the session's cache may be refreshed before the last of them is read */
 	for (int i = 0; i < count; i++)
 		set->queues[i].name = pstrdup(names[i]);
+	tq_queue_load_all();
 	gauges = tq_queue_gauge_begin();
 	finished = tq_finished_count_read(&finished_count, &finished_as_of);
 	set->knows_dead = finished_as_of != 0;

@@ -42,6 +42,15 @@ SELECT * FROM t.expected e FULL JOIN t.sample s ON e.name = s.name AND e.labels 
  WHERE s.value IS DISTINCT FROM e.value AND NOT (s.name ~ '(age|running)_seconds|dead_share' AND e.name IS NOT NULL) OR s.name IS NULL;
 SELECT count(*) > 200 AS many FROM t.expected;
 DROP VIEW t.expected, t.sample;
+-- it reads all queues at once: claims of the session then find the lanes and options of each
+SELECT taskq_create_queue('o tags 1'), taskq_create_queue('o tags 2', '{"lease": "1 h"}'), taskq_create_queue('o tags 3');
+SELECT count(taskq_submit(q, tags => t::text[])) FROM unnest(ARRAY['o tags 1', 'o tags 2']) q, unnest(ARRAY['{}', '{a}', '{b}', '{a,b}']) t;
+SELECT count(taskq_submit('o tags 3', tags => '{c}'));
+\c -
+SELECT taskq_openmetrics() ~ 'taskq_tasks_depth\{queue="o tags 2",state="pending"\} 4' AS pending;
+SELECT queue, tags, lease_until - now() > '50 min' AS an_hour FROM unnest(ARRAY['o tags 1', 'o tags 2', 'o tags 3']) q, LATERAL taskq_claim(q, tags => '{a}', max_tasks => 9) ORDER BY 1, 2;
+SELECT count(*) FROM taskq_claim('o tags 3', tags => '{c}');
+SELECT taskq_drop_queue('o tags ' || n, true) > 0 AS removed FROM generate_series(1, 3) n;
 -- errors
 SELECT t.try($$SELECT taskq_openmetrics('json')$$), t.try($$SELECT taskq_openmetrics('')$$);
 SELECT taskq_openmetrics(NULL) ~ '# EOF\n$' AS default, taskq_openmetrics('prometheus') ~ '# EOF' AS of_prometheus;
