@@ -230,6 +230,14 @@ tq_role_is_monitor(void)
 	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 }
 
+/* May current_user see the numbers of the queue: how many tasks, how long? */
+bool
+tq_role_sees_numbers(const TqQueue *queue)
+{
+	return tq_role_is_monitor() ||
+		   (tq_role_rights(queue) & TQ_RIGHT_READ) != 0;
+}
+
 /* May current_user see the numbers of all queues, and of the server? */
 bool
 tq_role_sees_all_numbers(void)

@@ -18,6 +18,7 @@ extern int   tq_role_rights_of(Oid user, const TqQueue *queue);
 extern int   tq_role_rights_all(void);
 extern int   tq_role_rights_all_of(Oid user);
 extern bool  tq_role_is_monitor(void);
+extern bool  tq_role_sees_numbers(const TqQueue *queue);
 extern bool  tq_role_sees_all_numbers(void);
 extern void  tq_role_require_all_numbers(void);
 extern void  tq_role_require(const TqQueue *queue, TqRight right);

@@ -458,9 +458,7 @@ taskq_metric_minutes(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	if (!PG_ARGISNULL(0))
 		queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	if (queue == NULL || RecoveryInProgress() ||
-		(!tq_role_is_monitor() &&
-		 (tq_role_rights(queue) & TQ_RIGHT_READ) == 0))
+	if (queue == NULL || RecoveryInProgress() || !tq_role_sees_numbers(queue))
 		return (Datum) 0;
 	args[0] = Int32GetDatum(queue->queue_id);
 	args[1] = TimestampTzGetDatum(tq_clock_wall() - USECS_PER_DAY -

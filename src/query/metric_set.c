@@ -285,8 +285,7 @@ read_queues(TqMetricSet *set)
 		CHECK_FOR_INTERRUPTS();
 		queue->name = set->queues[i].name;
 		found = tq_queue_find(queue->name);
-		if (found == NULL ||
-			(!set->all && (tq_role_rights(found) & TQ_RIGHT_READ) == 0))
+		if (found == NULL || (!set->all && !tq_role_sees_numbers(found)))
 			continue;
 		tq_metric_read(found->queue_id, &queue->counted);
 		read_dead(queue, found->queue_id, finished, finished_count);
