@@ -229,6 +229,7 @@ CREATE TABLE taskq.finished_count (
     done bigint NOT NULL,
     dead bigint NOT NULL,
     total bigint NOT NULL,
+    oldest_dead timestamp with time zone,
     CONSTRAINT finished_count_pkey PRIMARY KEY (bucket, queue_id)
 );
 COMMENT ON TABLE taskq.finished_count IS 'Finished tasks of each queue in each leaf, as last counted';
@@ -237,6 +238,7 @@ COMMENT ON COLUMN taskq.finished_count.queue_id IS 'The queue';
 COMMENT ON COLUMN taskq.finished_count.done IS 'Tasks that are done';
 COMMENT ON COLUMN taskq.finished_count.dead IS 'Tasks that are dead';
 COMMENT ON COLUMN taskq.finished_count.total IS 'Tasks in any state';
+COMMENT ON COLUMN taskq.finished_count.oldest_dead IS 'When the first of the dead tasks became dead; null if none is dead';
 COMMENT ON CONSTRAINT finished_count_pkey ON taskq.finished_count IS 'One row for each queue that has tasks in the leaf';
 
 CREATE TABLE taskq.finished_leaf (

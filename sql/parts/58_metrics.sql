@@ -1,8 +1,8 @@
 /*
  * 58_metrics: counters, histograms and gauges.
  *
- * Counters and histograms come from shared memory, gauges from there and from
- * taskq.queues.  Each function filters by the privileges of current_user.
+ * query/metric_set.c lists them.  Each function filters by the privileges of
+ * current_user, or requires those on all queues.
  */
 CREATE FUNCTION taskq.metric_rows()
     RETURNS TABLE (
@@ -19,24 +19,49 @@ CREATE FUNCTION taskq.metric_rows()
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_metric_rows';
 COMMENT ON FUNCTION taskq.metric_rows() IS
-    'Counters and histograms that current_user may read, and gauges of the server';
+    'Counters, histograms and gauges that current_user may read';
 
 CREATE VIEW taskq.metrics WITH (security_barrier) AS
 SELECT m.name, m.queue, m.labels, m.kind, m.value, m.bucket_bounds,
        m.bucket_counts, m.sum, m.count, m.since
-  FROM taskq.metric_rows() m
- UNION ALL
-SELECT g.name, q.queue, g.labels, 'gauge', g.value, NULL, NULL, NULL, NULL, NULL
-  FROM taskq.queues q
- CROSS JOIN LATERAL (VALUES
-       ('tasks.depth', '{"state": "pending"}'::jsonb, q.pending::double precision),
-       ('tasks.depth', '{"state": "blocked"}', q.blocked),
-       ('tasks.depth', '{"state": "running"}', q.running),
-       ('tasks.depth', '{"state": "suspended"}', q.suspended),
-       ('tasks.ready', '{}', q.ready),
-       ('tasks.oldest_ready_age', '{}', coalesce(EXTRACT(epoch FROM q.oldest_ready_age), 0)),
-       ('workers.active', '{}', q.active_workers),
-       ('workers.waiting', '{}', coalesce(q.waiters, 0))
-       ) g (name, labels, value);
+  FROM taskq.metric_rows() m;
 COMMENT ON VIEW taskq.metrics IS
     'Counters, histograms and gauges: of queues that current_user may read, and of the database if current_user may read all queues; units are seconds and tasks';
+
+CREATE FUNCTION taskq_openmetrics(format text DEFAULT 'openmetrics') RETURNS text
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_openmetrics';
+COMMENT ON FUNCTION taskq_openmetrics(text) IS
+    'The metrics of all queues as text: openmetrics, or prometheus for text format 0.0.4';
+
+CREATE FUNCTION taskq.metric_minutes(queue_id integer)
+    RETURNS TABLE (
+        at timestamp with time zone,
+        submitted bigint,
+        claimed bigint,
+        completed bigint,
+        failed bigint,
+        dead bigint,
+        ready bigint,
+        running bigint,
+        oldest_ready_age interval,
+        wait_p50 interval,
+        wait_p95 interval,
+        run_p50 interval,
+        run_p95 interval)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1440
+    AS 'MODULE_PATHNAME', 'taskq_metric_minutes';
+COMMENT ON FUNCTION taskq.metric_minutes(integer) IS
+    'Numbers of a queue that current_user may read, of each minute of the last 24 hours';
+
+CREATE VIEW taskq.metric_history WITH (security_barrier) AS
+SELECT q.name COLLATE "default" AS queue,
+       m.at, m.submitted, m.claimed, m.completed, m.failed, m.dead, m.ready,
+       m.running, m.oldest_ready_age, m.wait_p50, m.wait_p95, m.run_p50,
+       m.run_p95
+  FROM taskq.queue q
+ CROSS JOIN LATERAL taskq.metric_minutes(q.queue_id) m
+ WHERE q.queue_id OPERATOR(pg_catalog.<>) 0
+   AND taskq.may_read(q.queue_id);
+COMMENT ON VIEW taskq.metric_history IS
+    'Numbers of queues that current_user may read, of each minute of the last 24 hours in which the background worker ran; empty after a crash and on a standby';

@@ -89,7 +89,8 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_revoke', 8),
     ('taskq_run_reapers', 8),
     ('taskq_check', 8),
-    ('taskq_health', 8);
+    ('taskq_health', 8),
+    ('taskq_openmetrics', 4);
 
 DO $$
 DECLARE
@@ -115,14 +116,14 @@ $$;
 GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
-    taskq.metrics, taskq.workflows, taskq.workflow_steps,
+    taskq.metrics, taskq.metric_history, taskq.workflows, taskq.workflow_steps,
     taskq.batch_progress, taskq.schedules, taskq.operations TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
     taskq.worker_running(integer),
     taskq.queue_numbers(integer),
-    taskq.metric_rows(),
+    taskq.metric_rows(), taskq.metric_minutes(integer),
     taskq.workflow_look(bigint),
     taskq.workflow_step_rows(bigint), taskq.batch_rows(bigint),
     taskq.task_progress(bigint, bigint) TO PUBLIC;
@@ -140,4 +141,5 @@ GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
     taskq_timeline(bigint, bigint, text) TO pg_monitor;
 GRANT EXECUTE ON PROCEDURE taskq_await(bigint, interval, text, jsonb, text),
     taskq_await_workflow(bigint, interval, text, jsonb) TO pg_monitor;
-GRANT EXECUTE ON FUNCTION taskq_health(), taskq.range_numbers() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION taskq_health(), taskq_openmetrics(text),
+    taskq.range_numbers() TO pg_monitor;

@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "cache/lane_row.h"
 #include "cache/number.h"
 #include "cache/queue.h"
 #include "cache/role.h"
@@ -69,6 +70,13 @@ static int           any_ordered = -1;
 static TqStmt stmt_by_name = {QUEUE_COLUMNS " WHERE q.name = $1", {TEXTOID}};
 
 static TqStmt stmt_by_id = {QUEUE_COLUMNS " WHERE q.queue_id = $1", {INT4OID}};
+
+static TqStmt stmt_every = {QUEUE_COLUMNS
+							" WHERE q.queue_id <> 0 ORDER BY q.queue_id"};
+
+static TqStmt stmt_every_lane = {
+	"SELECT DISTINCT lane_id, tags, queue_id FROM taskq.lane"
+	" ORDER BY queue_id, lane_id"};
 
 static TqStmt stmt_lanes = {
 	"SELECT DISTINCT lane_id, tags FROM taskq.lane WHERE queue_id = $1"
@@ -115,7 +123,7 @@ static void add_lane(const TqQueue *queue, int64 lane_id, const TqTags *tags);
 static void tell_missing(const char *name);
 static void tell_made(const char *name);
 static TqQueue *load(TqStmt *stmt, Datum arg);
-static TqQueue *read_queue(TqSpi *spi);
+static TqQueue *read_queue(TqSpi *spi, uint64 row);
 static void     read_lanes(TqQueue *queue);
 static bool     is_match_of(const TqMatch *match, const TqTags *tags);
 static TqMatch *make_match(const TqQueue *queue, const TqTags *tags);
@@ -185,6 +193,46 @@ tq_queue_by_id(int32 queue_id)
 	if (queue_id == 0)
 		return NULL;
 	return load(&stmt_by_id, Int32GetDatum(queue_id));
+}
+
+/* Read all queues with two statements, instead of two for each, if needed. */
+void
+tq_queue_load_all(void)
+{
+	TqQueue **loaded;
+	int       names;
+	int       count = 0;
+	uint64    rows;
+	uint64    row = 0;
+	TqSpi     spi;
+
+	(void) tq_queue_names(&names);
+	if (hash_get_num_entries(by_id) >= names)
+		return;
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_every, NULL, NULL, 0);
+	loaded = palloc(sizeof(TqQueue *) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		int32 queue_id = tq_spi_int4(i, 1, 0);
+
+		if (hash_search(by_id, &queue_id, HASH_FIND, NULL) == NULL)
+			loaded[count++] = read_queue(&spi, i);
+	}
+	rows = tq_spi_look(&stmt_every_lane, NULL, NULL, 0);
+	for (int i = 0; i < count; i++)
+	{
+		uint64 first;
+
+		while (row < rows && tq_spi_int4(row, 3, 0) < loaded[i]->queue_id)
+			row++;
+		first = row;
+		while (row < rows && tq_spi_int4(row, 3, 0) == loaded[i]->queue_id)
+			row++;
+		tq_lane_row_read(loaded[i], first, row - first);
+		remember(loaded[i]);
+	}
+	tq_spi_leave(&spi);
 }
 
 /*
@@ -610,7 +658,7 @@ load(TqStmt *stmt, Datum arg)
 	tq_spi_enter(&spi);
 	if (tq_spi_look(stmt, &arg, NULL, 1) > 0)
 	{
-		queue = read_queue(&spi);
+		queue = read_queue(&spi, 0);
 		read_lanes(queue);
 	}
 	tq_spi_leave(&spi);
@@ -619,32 +667,32 @@ load(TqStmt *stmt, Datum arg)
 	return queue;
 }
 
-/* Build a TqQueue from the row that SPI has just read. */
+/* Build a TqQueue from a row that SPI has just read. */
 static TqQueue *
-read_queue(TqSpi *spi)
+read_queue(TqSpi *spi, uint64 row)
 {
 	TqQueue      *queue;
 	bool          isnull;
 	Datum         value;
 	Jsonb        *options;
-	char         *name = tq_spi_text(spi, 0, 2);
+	char         *name = tq_spi_text(spi, row, 2);
 	MemoryContext mine;
 
-	value = tq_spi_get(0, 4, &isnull);
+	value = tq_spi_get(row, 4, &isnull);
 	options = DatumGetJsonbP(value);
 	mine = MemoryContextSwitchTo(cache_context);
 	queue = palloc0(sizeof(TqQueue));
-	queue->queue_id = tq_spi_int4(0, 1, 0);
+	queue->queue_id = tq_spi_int4(row, 1, 0);
 	queue->name = pstrdup(name);
-	value = tq_spi_get(0, 3, &isnull);
+	value = tq_spi_get(row, 3, &isnull);
 	queue->owner = isnull ? InvalidOid : DatumGetObjectId(value);
 	if (all_queues != NULL)
 		queue->options = all_queues->options;
 	else
 		tq_options_default(&queue->options);
 	tq_options_read(&queue->options, options);
-	queue->paused = tq_spi_bool(0, 5);
-	queue->paused_until = tq_spi_time(0, 6, DT_NOEND);
+	queue->paused = tq_spi_bool(row, 5);
+	queue->paused_until = tq_spi_time(row, 6, DT_NOEND);
 	MemoryContextSwitchTo(mine);
 	return queue;
 }
@@ -652,32 +700,10 @@ read_queue(TqSpi *spi)
 static void
 read_lanes(TqQueue *queue)
 {
-	Datum         arg = Int32GetDatum(queue->queue_id);
-	uint64        rows = tq_spi_look(&stmt_lanes, &arg, NULL, 0);
-	MemoryContext mine = MemoryContextSwitchTo(cache_context);
+	Datum  arg = Int32GetDatum(queue->queue_id);
+	uint64 rows = tq_spi_look(&stmt_lanes, &arg, NULL, 0);
 
-	queue->lanes = palloc0(sizeof(TqLane) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-	{
-		TqLane *lane = &queue->lanes[i];
-		bool    isnull;
-		Datum  *values;
-		bool   *nulls;
-		int     count;
-
-		lane->lane_id = tq_spi_int8(i, 1, 0);
-		deconstruct_array(DatumGetArrayTypeP(tq_spi_get(i, 2, &isnull)),
-						  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls,
-						  &count);
-		lane->tags.tags = palloc(sizeof(char *) * (count + 1));
-		for (int t = 0; t < count; t++)
-			lane->tags.tags[t] = nulls[t] ? pstrdup("")
-										  : TextDatumGetCString(values[t]);
-		lane->tags.count = count;
-		tq_arg_tags_sort(&lane->tags);
-	}
-	queue->lane_count = (int) rows;
-	MemoryContextSwitchTo(mine);
+	tq_lane_row_read(queue, 0, rows);
 }
 
 static void
@@ -701,7 +727,7 @@ load_all_queues(void)
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_by_id, &arg, NULL, 1) > 0)
-		queue = read_queue(&spi);
+		queue = read_queue(&spi, 0);
 	tq_spi_leave(&spi);
 	if (queue == NULL)
 	{

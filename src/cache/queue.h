@@ -17,6 +17,7 @@
 extern void     tq_queue_refresh(void);
 extern TqQueue *tq_queue_find(const char *name);
 extern TqQueue *tq_queue_by_id(int32 queue_id);
+extern void     tq_queue_load_all(void);
 extern TqQueue *tq_queue_for_claim(const char *name);
 extern TqQueue *tq_queue_for_submit(const char *name, bool by_extension);
 extern TqQueue *tq_queue_for_step(const char *name);

@@ -230,6 +230,28 @@ tq_role_is_monitor(void)
 	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 }
 
+/* May current_user see the numbers of the queue: how many tasks, how long? */
+bool
+tq_role_sees_numbers(const TqQueue *queue)
+{
+	return tq_role_is_monitor() ||
+		   (tq_role_rights(queue) & TQ_RIGHT_READ) != 0;
+}
+
+/* May current_user see the numbers of all queues, and of the server? */
+bool
+tq_role_sees_all_numbers(void)
+{
+	return tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
+}
+
+void
+tq_role_require_all_numbers(void)
+{
+	if (!tq_role_sees_all_numbers())
+		tq_error_no_right("*", TQ_RIGHT_READ);
+}
+
 /* Raise 42501 unless current_user has the right on the queue. */
 void
 tq_role_require(const TqQueue *queue, TqRight right)

@@ -233,7 +233,7 @@ draw_turns(One *one)
 	for (int i = 0; i < one->count; i++)
 	{
 		TqQueue *queue = tq_queue_find(one->turns[i].queue_name);
-		int64    live[TQ_LIVE_STATES] = {0};
+		int64    live[TQ_LIVE_NUMBERS] = {0};
 
 		if (queue != NULL)
 			(void) tq_counter_read(queue->queue_id, live);

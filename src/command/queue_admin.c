@@ -112,7 +112,10 @@ static TqStmt stmt_drop_finished = {
 static TqStmt stmt_drop_rest = {
 	"WITH lanes AS (DELETE FROM taskq.lane WHERE queue_id = $1),"
 	" keys AS (DELETE FROM taskq.key WHERE queue_id = $1),"
-	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1)"
+	" grants AS (DELETE FROM taskq.queue_grant WHERE queue_id = $1),"
+	" minutes AS (DELETE FROM taskq.metric_minute WHERE queue_id = $1"
+	"   AND slot = ANY"
+	"       (ARRAY(SELECT generate_series(0, 1439)::smallint)))"
 	"DELETE FROM taskq.queue WHERE queue_id = $1",
 	{INT4OID}};
 

@@ -85,7 +85,9 @@ static TqStmt stmt_live = {
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_PENDING "),"
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_BLOCKED "),"
 	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_RUNNING "),"
-	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED "),"
+	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_PENDING
+	"                          AND attempt > 0)"
 	"  FROM taskq.task WHERE queue_id = ANY ($1) GROUP BY queue_id",
 	{INT4ARRAYOID}};
 
@@ -94,8 +96,8 @@ typedef struct Numbers
 {
 	int32  queue_id;
 	uint64 changes; /* of memory, before reading the rows */
-	int64  known[TQ_LIVE_STATES];
-	int64  counted[TQ_LIVE_STATES];
+	int64  known[TQ_LIVE_NUMBERS];
+	int64  counted[TQ_LIVE_NUMBERS];
 	bool   differed; /* in the previous comparison */
 } Numbers;
 
@@ -244,7 +246,7 @@ count_rows(Numbers *numbers, int count)
 		Numbers *of_queue = bsearch(&queue_id, numbers, count, sizeof(Numbers),
 									tq_order_int32);
 
-		for (int s = 0; s < TQ_LIVE_STATES; s++)
+		for (int s = 0; s < TQ_LIVE_NUMBERS; s++)
 			of_queue->counted[s] = tq_spi_int8(i, s + 2, 0);
 	}
 	tq_spi_leave(&spi);
@@ -258,28 +260,31 @@ static bool
 compare_numbers(ReturnSetInfo *result, Numbers *numbers)
 {
 	bool   known_to_differ = numbers->differed;
-	int64  after[TQ_LIVE_STATES];
+	int64  after[TQ_LIVE_NUMBERS];
 	uint64 changes;
 
 	if (!tq_counter_read_changes(numbers->queue_id, after, &changes))
 		return true;
 	if (changes != numbers->changes)
 		return false;
-	for (int s = 0; s < TQ_LIVE_STATES; s++)
+	for (int s = 0; s < TQ_LIVE_NUMBERS; s++)
 	{
-		TqState state = (TqState) (TQ_STATE_FIRST + s);
-		int64   counted = numbers->counted[s] -
-						tq_count_note_sum(numbers->queue_id, state);
+		int64 counted = numbers->counted[s] -
+						tq_count_note_sum(numbers->queue_id, s);
 
 		if (numbers->known[s] == counted)
 			continue;
 		numbers->differed = true;
 		if (known_to_differ)
-			tq_check_report(result, "number of live tasks is wrong",
-							"queue %d, %s: " INT64_FORMAT
-							" in memory, " INT64_FORMAT " rows",
-							numbers->queue_id, tq_state_name(state),
-							numbers->known[s], counted);
+			tq_check_report(
+				result, "number of live tasks is wrong",
+				"queue %d, %s: " INT64_FORMAT " in memory, " INT64_FORMAT
+				" rows",
+				numbers->queue_id,
+				s == TQ_LIVE_RETRIES
+					? "retries"
+					: tq_state_name((TqState) (TQ_STATE_FIRST + s)),
+				numbers->known[s], counted);
 	}
 	return known_to_differ || !numbers->differed;
 }

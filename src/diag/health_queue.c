@@ -457,7 +457,7 @@ is_neglected(int32 queue_id, int64 max_running, TimestampTz before,
 static int64
 running_tasks(int32 queue_id)
 {
-	int64 live[TQ_LIVE_STATES];
+	int64 live[TQ_LIVE_NUMBERS];
 	Datum arg = Int32GetDatum(queue_id);
 
 	if (tq_counter_read(queue_id, live))

@@ -267,7 +267,7 @@ tq_limit_know(const TqLimit *limit)
 void
 tq_limit_check_depth(const TqQueue *queue)
 {
-	int64 live[TQ_LIVE_STATES];
+	int64 live[TQ_LIVE_NUMBERS];
 	int64 depth = 0;
 	int64 pause;
 
@@ -289,8 +289,8 @@ tq_limit_check_depth(const TqQueue *queue)
 }
 
 /*
- * Get the live tasks of a queue by state, including this transaction's
- * changes; return false if the numbers cannot be known.
+ * Get the numbers of a queue's live tasks, including this transaction's
+ * changes; return false if they cannot be known.
  */
 bool
 tq_limit_live(int32 queue_id, int64 *live)
@@ -304,8 +304,8 @@ tq_limit_live(int32 queue_id, int64 *live)
 		if (!tq_counter_read(queue_id, live))
 			return false;
 	}
-	for (int i = 0; i < TQ_LIVE_STATES; i++)
-		live[i] += tq_count_note_sum(queue_id, (TqState) (TQ_STATE_FIRST + i));
+	for (int i = 0; i < TQ_LIVE_NUMBERS; i++)
+		live[i] += tq_count_note_sum(queue_id, i);
 	return true;
 }
 
@@ -537,7 +537,7 @@ is_held(HeapTuple tuple, Buffer buffer, Snapshot snapshot, bool *aborted)
 static void
 count_live(int32 queue_id)
 {
-	int64 live[TQ_LIVE_STATES];
+	int64 live[TQ_LIVE_NUMBERS];
 
 	LockSharedObject(RECOUNT_LOCK_CLASS, InvalidOid, RECOUNT_LOCK_SUBID,
 					 ExclusiveLock);
@@ -587,6 +587,8 @@ try_count_live(void)
 		if (!known)
 			memset(entry->live, 0, sizeof(entry->live));
 		entry->live[row.state - TQ_STATE_FIRST]++;
+		if (row.state == TQ_STATE_PENDING && row.attempt > 0)
+			entry->live[TQ_LIVE_RETRIES]++;
 	}
 	table_endscan(scan);
 	table_close(rel, AccessShareLock);

@@ -243,6 +243,7 @@ put_running(const TqQueue *queue, const TqTask *task)
 	running.queue_id = task->f.queue_id;
 	running.tid = task->tid;
 	running.due_at = tq_state_running_until(queue, task);
+	running.claimed_at = task->f.claimed_at;
 	tq_running_put(&running);
 	return running;
 }

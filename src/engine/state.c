@@ -121,6 +121,7 @@ static bool enter_finished(const TqQueue *queue, TqTask *task, TqState to,
 static int  descent_rank(TqState state);
 static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
 					  bool was_live, bool leaves_trace);
+static void note_retry(const TqTask *task, int32 queue_id);
 static void note_intents(const TqQueue *queue, TqTask *task, TqState from,
 						 int32 held_by);
 
@@ -186,6 +187,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	}
 	TQ_FAULT_POINT("state_after_write");
 	tq_count_note_move(queue->queue_id, from, answer.to);
+	note_retry(task, queue->queue_id);
 	tq_metric_note_moved(task, from, answer.end, claimed_at);
 	note_intents(queue, task, from, held_by);
 	/* a step that was blocked by its parents may now be blocked by its key */
@@ -320,6 +322,7 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 		return false;
 	}
 	task->f.state = TQ_STATE_NONE;
+	note_retry(task, task->f.queue_id);
 	tq_position_note_put(task);
 	if (task->i.large != 0)
 		tq_large_remove_all(task->f.task_id);
@@ -507,6 +510,7 @@ replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 
 	tq_count_note_move(task->queue_before, from, TQ_STATE_NONE);
 	tq_count_note_move(queue->queue_id, TQ_STATE_NONE, task->f.state);
+	note_retry(task, queue->queue_id);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
 	entered(call, queue, task, from, move);
 	if (task->key_before != (Datum) 0 && tq_state_hooks.left != NULL &&
@@ -707,6 +711,19 @@ write_row(TqCall *call, TqTask *task, const TqMove *move, bool was_live,
 }
 
 /*
+ * Count a task that waits for another attempt, or no longer does.  Call this
+ * before its new position is noted.
+ */
+static void
+note_retry(const TqTask *task, int32 queue_id)
+{
+	if (task->was_retry)
+		tq_count_note_retry(task->place.queue_id, -1);
+	if (task->f.state == TQ_STATE_PENDING && task->f.attempt > 0)
+		tq_count_note_retry(queue_id, 1);
+}
+
+/*
  * Record what the end of the transaction must publish in shared memory;
  * held_by is the worker that a running task had.
  */
@@ -722,6 +739,7 @@ note_intents(const TqQueue *queue, TqTask *task, TqState from, int32 held_by)
 		running.token = task->f.token;
 		running.version = task->f.version;
 		running.due_at = tq_state_running_until(queue, task);
+		running.claimed_at = task->f.claimed_at;
 		running.worker_id = task->f.worker_id;
 		running.queue_id = task->f.queue_id;
 		running.tid = task->tid;

@@ -64,6 +64,7 @@
 #include "operation/operation_run.h"
 #include "operation/operation_sweep.h"
 #include "query/finished_count.h"
+#include "query/metric_minute.h"
 #include "schedule/fire.h"
 #include "shared/heartbeat.h"
 #include "shared/running.h"
@@ -193,6 +194,7 @@ tq_duty_start(void)
 	tq_wake_turn_start();
 	tq_pool_start();
 	tq_operation_turn_start();
+	tq_metric_minute_start();
 	tq_dead_range_audit_start();
 }
 
@@ -240,6 +242,8 @@ tq_duty_turn(TimestampTz told)
 		timers_due = deadline_due = now;
 	tq_wake_turn_run(told);
 	tend_bound();
+	if (tq_metric_minute_is_due())
+		(void) turn_of("metric history", tq_metric_minute_run, 1);
 	if (tq_pool_is_needed())
 		(void) turn_of("executors", tq_pool_turn, 1);
 	if (!tq_running_complete() || next_end <= now)
@@ -293,7 +297,7 @@ tq_duty_turn(TimestampTz told)
 	next = Min(next, Min(timers_due, tq_dead_range_audit_next()));
 	next = Min(next, Min(lanes_due, schedules_due));
 	next = Min(next, tq_operation_turn_next());
-	next = Min(next, tq_pool_next());
+	next = Min(next, Min(tq_pool_next(), tq_metric_minute_next()));
 	if (turn_failed)
 	{
 		next = Max(next, tq_clock_dispatch() + failure_pause);

@@ -74,23 +74,29 @@ static TqStmt stmt_forget = {
 static TqStmt stmt_count = {
 	"SELECT coalesce(array_agg(queue_id), '{}'),"
 	"       coalesce(array_agg(done), '{}'), coalesce(array_agg(dead), '{}'),"
-	"       coalesce(array_agg(total), '{}')"
+	"       coalesce(array_agg(total), '{}'),"
+	"       coalesce(array_agg(oldest_dead), '{}')"
 	"  FROM (SELECT queue_id,"
 	"               count(*) FILTER (WHERE state = " TQ_SQL_STATE_DONE ")"
 	"                 AS done,"
 	"               count(*) FILTER (WHERE state = " TQ_SQL_STATE_DEAD ")"
-	"                 AS dead, count(*) AS total"
+	"                 AS dead, count(*) AS total,"
+	"               min(finished_at)"
+	"                 FILTER (WHERE state = " TQ_SQL_STATE_DEAD ")"
+	"                 AS oldest_dead"
 	"          FROM taskq.archive WHERE bucket = $1::smallint"
 	"         GROUP BY queue_id) c",
 	{INT4OID}};
 
 static TqStmt stmt_keep = {
-	"INSERT INTO taskq.finished_count (bucket, queue_id, done, dead, total)"
-	" SELECT $1::smallint, n.* FROM unnest($2, $3, $4, $5) n",
-	{INT4OID, INT4ARRAYOID, INT8ARRAYOID, INT8ARRAYOID, INT8ARRAYOID}};
+	"INSERT INTO taskq.finished_count"
+	"   (bucket, queue_id, done, dead, total, oldest_dead)"
+	" SELECT $1::smallint, n.* FROM unnest($2, $3, $4, $5, $6) n",
+	{INT4OID, INT4ARRAYOID, INT8ARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
+	 TIMESTAMPTZARRAYOID}};
 
 static TqStmt stmt_numbers = {
-	"SELECT queue_id, sum(done)::bigint, sum(dead)::bigint"
+	"SELECT queue_id, sum(done)::bigint, sum(dead)::bigint, min(oldest_dead)"
 	"  FROM taskq.finished_count GROUP BY queue_id ORDER BY queue_id"};
 
 /* Null if any leaf was never counted. */
@@ -285,7 +291,7 @@ is_being_changed(int number)
 static void
 count_leaf(int number, TimestampTz now, const Leaf *leaf)
 {
-	Datum args[5];
+	Datum args[6];
 	TqSpi spi;
 
 	tq_spi_enter(&spi);
@@ -341,6 +347,7 @@ tq_finished_count_read(int *count, TimestampTz *as_of)
 		numbers[i].queue_id = tq_spi_int4(i, 1, 0);
 		numbers[i].done = tq_spi_int8(i, 2, 0);
 		numbers[i].dead = tq_spi_int8(i, 3, 0);
+		numbers[i].oldest_dead = tq_spi_time(i, 4, DT_NOEND);
 	}
 	*count = (int) rows;
 	tq_spi_leave(&spi);

@@ -13,9 +13,10 @@
 
 typedef struct TqFinished
 {
-	int32 queue_id;
-	int64 done;
-	int64 dead;
+	int32       queue_id;
+	int64       done;
+	int64       dead;
+	TimestampTz oldest_dead; /* when it died; DT_NOEND: none is dead */
 } TqFinished;
 
 extern int64       tq_finished_count(int limit);

@@ -2,9 +2,8 @@
  * queue_counts.c
  *		Numbers of tasks of a queue, for the view of queues.
  *
- * Live tasks are counted in shared memory (shared/counter.c).  Without it, or
- * on a standby, rows are counted.  Finished tasks are counted here while there
- * are few, otherwise by a duty (finished_count.c).
+ * Numbers of live tasks come from queue_gauge.c.  Finished tasks are counted
+ * here while there are few, otherwise by a duty (finished_count.c).
  *
  * Data that one scan provides for all queues is read at the first call of a
  * statement and kept for its other calls.
@@ -13,32 +12,27 @@
  */
 #include "base/compat.h"
 
-#include "access/table.h"
 #include "access/xact.h"
 #include "fmgr.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/compare.h"
 #include "base/spi.h"
 #include "base/srf.h"
+#include "cache/queue.h"
 #include "cache/role.h"
-#include "engine/dispatch.h"
-#include "engine/limit.h"
 #include "query/finished_count.h"
-#include "query/not_due.h"
+#include "query/queue_gauge.h"
 #include "query/task_get.h"
 #include "query/task_page.h"
 #include "shared/rate_bucket.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
-#include "shared/waiter.h"
 
 #define FEW 50 /* count up to this many done or dead tasks directly */
 
@@ -63,42 +57,26 @@ typedef enum NumberColumn
 	RESULTS
 } NumberColumn;
 
-/* A number for a queue or a worker. */
+/* The number of tasks that a worker holds. */
 typedef struct Number
 {
-	int32 id;
+	int32 worker_id;
 	int64 count;
 } Number;
 
-typedef struct LiveNumber
-{
-	int32 queue_id;
-	int64 live[TQ_LIVE_STATES];
-} LiveNumber;
-
 /*
- * Data kept between the calls of a statement; each array is sorted by queue.
+ * Data kept between the calls of a statement; each array is sorted by the
+ * first member of its entries.
  */
 typedef struct Known
 {
-	TqNotDue   *not_due; /* only pending tasks have a timer for a due time */
-	int         not_due_count;
-	Number     *workers;
-	int         workers_count;
-	LiveNumber *live; /* from rows; NULL: not needed yet */
-	int         live_count;
-	TqFinished *finished;
-	int         finished_count;
-	TimestampTz finished_as_of; /* 0: never */
+	TqQueueGauges *gauges;
+	TqFinished    *finished;
+	int            finished_count;
+	TimestampTz    finished_as_of; /* 0: never */
+	Number        *workers;
+	int            workers_count;
 } Known;
-
-static TqStmt stmt_live = {
-	"SELECT queue_id,"
-	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_PENDING "),"
-	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_BLOCKED "),"
-	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_RUNNING "),"
-	"       count(*) FILTER (WHERE state = " TQ_SQL_STATE_SUSPENDED ")"
-	"  FROM taskq.task GROUP BY queue_id ORDER BY queue_id"};
 
 static TqStmt stmt_held = {"SELECT worker_id, count(*) FROM taskq.task"
 						   " WHERE state = " TQ_SQL_STATE_RUNNING
@@ -106,28 +84,17 @@ static TqStmt stmt_held = {"SELECT worker_id, count(*) FROM taskq.task"
 						   " GROUP BY worker_id"
 						   " ORDER BY worker_id"};
 
-static TqStmt stmt_workers = {
-	"SELECT queue_id, count(DISTINCT worker_id) FROM taskq.task"
-	" WHERE state = " TQ_SQL_STATE_RUNNING " AND worker_id <> 0"
-	" GROUP BY queue_id ORDER BY queue_id"};
-
-static Known  *known_of(FunctionCallInfo fcinfo);
-static void    put_live(Known *known, int32 queue_id, Datum *values);
-static void    put_finished(Known *known, int32 queue_id, Datum *values,
-							bool *nulls);
-static void    count_few(int32 queue_id, int64 *done, int64 *dead,
-						 TimestampTz *as_of);
-static void    put_oldest(const TqQueue *queue, Datum *values, bool *nulls);
-static void    put_rates(const TqQueue *queue, Datum *values, bool *nulls);
-static void    read_live(Known *known);
-static void    count_workers(Known *known);
-static Number *read_numbers(TqStmt *stmt, const Datum *args, int *count);
-static int64   number_of(const Number *numbers, int count, int32 queue_id);
-static void   *entry_of(const void *entries, int count, Size width,
-						int32 queue_id);
-static int     compare_worker(const void *a, const void *b);
-static void    count_held(Known *known);
-static int     compare_running(const void *a, const void *b);
+static Known *known_of(FunctionCallInfo fcinfo);
+static void   put_gauge(const TqQueueGauge *gauge, Datum *values, bool *nulls);
+static void   put_finished(Known *known, int32 queue_id, Datum *values,
+						   bool *nulls);
+static void   count_few(int32 queue_id, int64 *done, int64 *dead,
+						TimestampTz *as_of);
+static void   put_rates(const TqQueue *queue, Datum *values, bool *nulls);
+static void   count_held(Known *known);
+static int    compare_worker(const void *a, const void *b);
+static void   read_held(Known *known);
+static void  *entry_of(const void *entries, int count, Size width, int32 id);
 
 /*
  * Return the numbers of a queue that current_user may read; otherwise nulls.
@@ -143,21 +110,17 @@ taskq_queue_numbers(PG_FUNCTION_ARGS)
 	tq_queue_refresh();
 	if (!PG_ARGISNULL(0))
 		queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	if (queue != NULL &&
-		(tq_role_is_monitor() || (tq_role_rights(queue) & TQ_RIGHT_READ) != 0))
+	if (queue != NULL && tq_role_sees_numbers(queue))
 	{
-		Known *known = known_of(fcinfo);
-		int32  queue_id = queue->queue_id;
+		Known       *known = known_of(fcinfo);
+		int32        queue_id = queue->queue_id;
+		TqQueueGauge gauge;
 
 		memset(nulls, false, sizeof(nulls));
-		put_live(known, queue_id, values);
-		put_finished(known, queue_id, values, nulls);
-		put_oldest(queue, values, nulls);
-		values[RESULT_ACTIVE_WORKERS] = Int64GetDatum(
-			number_of(known->workers, known->workers_count, queue_id));
 		put_rates(queue, values, nulls);
-		nulls[RESULT_WAITERS] = !tq_shmem_ready();
-		values[RESULT_WAITERS] = Int64GetDatum(tq_waiter_count(queue_id, 0));
+		tq_queue_gauge_read(known->gauges, queue, &gauge);
+		put_gauge(&gauge, values, nulls);
+		put_finished(known, queue_id, values, nulls);
 	}
 	return tq_srf_row(fcinfo, values, nulls);
 }
@@ -172,13 +135,7 @@ known_of(FunctionCallInfo fcinfo)
 		return known;
 	mine = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
 	known = palloc0(sizeof(Known));
-	known->not_due =
-		tq_not_due_count(tq_clock_dispatch(), &known->not_due_count);
-	if (tq_running_complete())
-		count_workers(known);
-	else
-		known->workers =
-			read_numbers(&stmt_workers, NULL, &known->workers_count);
+	known->gauges = tq_queue_gauge_begin();
 	known->finished =
 		tq_finished_count_read(&known->finished_count, &known->finished_as_of);
 	MemoryContextSwitchTo(mine);
@@ -187,29 +144,21 @@ known_of(FunctionCallInfo fcinfo)
 }
 
 static void
-put_live(Known *known, int32 queue_id, Datum *values)
+put_gauge(const TqQueueGauge *gauge, Datum *values, bool *nulls)
 {
-	int64     live[TQ_LIVE_STATES] = {0};
-	TqNotDue *not_due = entry_of(known->not_due, known->not_due_count,
-								 sizeof(TqNotDue), queue_id);
-
-	if (!tq_limit_live(queue_id, live))
-	{
-		LiveNumber *number;
-
-		if (known->live == NULL)
-			read_live(known);
-		number = entry_of(known->live, known->live_count, sizeof(LiveNumber),
-						  queue_id);
-		if (number != NULL)
-			memcpy(live, number->live, sizeof(live));
-	}
-	values[RESULT_PENDING] = Int64GetDatum(live[0]);
-	values[RESULT_READY] = Int64GetDatum(
-		Max(live[0] - (not_due == NULL ? 0 : not_due->count), 0));
-	values[RESULT_BLOCKED] = Int64GetDatum(live[1]);
-	values[RESULT_RUNNING] = Int64GetDatum(live[2]);
-	values[RESULT_SUSPENDED] = Int64GetDatum(live[3]);
+	values[RESULT_PENDING] = Int64GetDatum(gauge->live[0]);
+	values[RESULT_READY] = Int64GetDatum(gauge->ready);
+	values[RESULT_BLOCKED] = Int64GetDatum(gauge->live[1]);
+	values[RESULT_RUNNING] = Int64GetDatum(gauge->live[2]);
+	values[RESULT_SUSPENDED] = Int64GetDatum(gauge->live[3]);
+	values[RESULT_ACTIVE_WORKERS] = Int64GetDatum(gauge->workers);
+	nulls[RESULT_OLDEST_READY_AGE] = !gauge->any_ready;
+	if (gauge->any_ready)
+		values[RESULT_OLDEST_READY_AGE] = DirectFunctionCall2(
+			timestamp_mi, TimestampGetDatum(gauge->oldest_ready),
+			TimestampGetDatum(0));
+	nulls[RESULT_WAITERS] = !tq_shmem_ready();
+	values[RESULT_WAITERS] = Int64GetDatum(gauge->waiters);
 }
 
 /* Count while there are few tasks; otherwise use the numbers counted last. */
@@ -252,22 +201,6 @@ count_few(int32 queue_id, int64 *done, int64 *dead, TimestampTz *as_of)
 	*as_of = now;
 }
 
-static void
-put_oldest(const TqQueue *queue, Datum *values, bool *nulls)
-{
-	TqCall      call = {{0}};
-	TimestampTz oldest;
-
-	call.task.rel = tq_catalog_open_table(tq_catalog()->task, AccessShareLock);
-	nulls[RESULT_OLDEST_READY_AGE] =
-		!tq_dispatch_oldest(&call, queue, &oldest);
-	table_close(call.task.rel, AccessShareLock);
-	if (!nulls[RESULT_OLDEST_READY_AGE])
-		values[RESULT_OLDEST_READY_AGE] = DirectFunctionCall2(
-			timestamp_mi, TimestampTzGetDatum(tq_clock_dispatch()),
-			TimestampTzGetDatum(oldest));
-}
-
 /*
  * Return the tokens in the bucket of rate_limit; null if there is none or it
  * is unknown.
@@ -285,54 +218,6 @@ put_rates(const TqQueue *queue, Datum *values, bool *nulls)
 			jsonb_in, CStringGetDatum(psprintf("{\"tokens\": %.3f}", tokens)));
 }
 
-/* Count rows, if numbers are not kept. */
-static void
-read_live(Known *known)
-{
-	MemoryContext home = GetMemoryChunkContext(known);
-	uint64        rows;
-	TqSpi         spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(&stmt_live, NULL, NULL, 0);
-	known->live = MemoryContextAlloc(home, sizeof(LiveNumber) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-	{
-		known->live[i].queue_id = tq_spi_int4(i, 1, 0);
-		for (int s = 0; s < TQ_LIVE_STATES; s++)
-			known->live[i].live[s] = tq_spi_int8(i, s + 2, 0);
-	}
-	known->live_count = (int) rows;
-	tq_spi_leave(&spi);
-}
-
-/* Count the workers that hold a task, for each queue. */
-static void
-count_workers(Known *known)
-{
-	int        count;
-	TqRunning *running = tq_running_all(&count);
-
-	qsort(running, count, sizeof(TqRunning), compare_running);
-	known->workers = palloc(sizeof(Number) * (count + 1));
-	for (int i = 0; i < count; i++)
-	{
-		Number *number = known->workers + known->workers_count - 1;
-
-		if (running[i].worker_id == 0 ||
-			(i > 0 && compare_running(&running[i], &running[i - 1]) == 0))
-			continue;
-		if (known->workers_count == 0 || number->id != running[i].queue_id)
-		{
-			number = &known->workers[known->workers_count++];
-			number->id = running[i].queue_id;
-			number->count = 0;
-		}
-		number->count++;
-	}
-	pfree(running);
-}
-
 /*
  * Return how many tasks a worker holds, if current_user may see it; read for
  * all workers at the first call.
@@ -340,7 +225,8 @@ count_workers(Known *known)
 Datum
 taskq_worker_running(PG_FUNCTION_ARGS)
 {
-	Known *known = fcinfo->flinfo->fn_extra;
+	Known  *known = fcinfo->flinfo->fn_extra;
+	Number *number;
 
 	if (PG_ARGISNULL(0) || !tq_task_get_sees_worker(PG_GETARG_INT32(0)))
 		PG_RETURN_NULL();
@@ -354,13 +240,13 @@ taskq_worker_running(PG_FUNCTION_ARGS)
 			!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 			count_held(known);
 		else
-			known->workers =
-				read_numbers(&stmt_held, NULL, &known->workers_count);
+			read_held(known);
 		MemoryContextSwitchTo(mine);
 		fcinfo->flinfo->fn_extra = known;
 	}
-	PG_RETURN_INT64(
-		number_of(known->workers, known->workers_count, PG_GETARG_INT32(0)));
+	number = entry_of(known->workers, known->workers_count, sizeof(Number),
+					  PG_GETARG_INT32(0));
+	PG_RETURN_INT64(number == NULL ? 0 : number->count);
 }
 
 /* Count the tasks that each worker holds. */
@@ -378,7 +264,7 @@ count_held(Known *known)
 		{
 			Number *number = &known->workers[known->workers_count++];
 
-			number->id = running[i].worker_id;
+			number->worker_id = running[i].worker_id;
 			number->count = 0;
 		}
 		known->workers[known->workers_count - 1].count++;
@@ -386,58 +272,38 @@ count_held(Known *known)
 	pfree(running);
 }
 
-/* Read rows of an id and a number, sorted by id. */
-static Number *
-read_numbers(TqStmt *stmt, const Datum *args, int *count)
-{
-	Number *numbers;
-	uint64  rows;
-	TqSpi   spi;
-
-	tq_spi_enter(&spi);
-	rows = tq_spi_look(stmt, args, NULL, 0);
-	numbers = MemoryContextAlloc(spi.caller, sizeof(Number) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
-	{
-		numbers[i].id = tq_spi_int4(i, 1, 0);
-		numbers[i].count = tq_spi_int8(i, 2, 0);
-	}
-	*count = (int) rows;
-	tq_spi_leave(&spi);
-	return numbers;
-}
-
-static int64
-number_of(const Number *numbers, int count, int32 queue_id)
-{
-	Number *number = entry_of(numbers, count, sizeof(Number), queue_id);
-
-	return number == NULL ? 0 : number->count;
-}
-
-/* All entries begin with the number that they are sorted by. */
-static void *
-entry_of(const void *entries, int count, Size width, int32 queue_id)
-{
-	if (count == 0)
-		return NULL;
-	return bsearch(&queue_id, entries, count, width, tq_order_int32);
-}
-
-static int
-compare_running(const void *a, const void *b)
-{
-	const TqRunning *x = a;
-	const TqRunning *y = b;
-
-	if (x->queue_id != y->queue_id)
-		return tq_compare_int64(x->queue_id, y->queue_id);
-	return compare_worker(a, b);
-}
-
 static int
 compare_worker(const void *a, const void *b)
 {
 	return tq_compare_int64(((const TqRunning *) a)->worker_id,
 							((const TqRunning *) b)->worker_id);
+}
+
+/* Count rows. */
+static void
+read_held(Known *known)
+{
+	uint64 rows;
+	TqSpi  spi;
+
+	tq_spi_enter(&spi);
+	rows = tq_spi_look(&stmt_held, NULL, NULL, 0);
+	known->workers =
+		MemoryContextAlloc(spi.caller, sizeof(Number) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		known->workers[i].worker_id = tq_spi_int4(i, 1, 0);
+		known->workers[i].count = tq_spi_int8(i, 2, 0);
+	}
+	known->workers_count = (int) rows;
+	tq_spi_leave(&spi);
+}
+
+/* All entries begin with the number that they are sorted by. */
+static void *
+entry_of(const void *entries, int count, Size width, int32 id)
+{
+	if (count == 0)
+		return NULL;
+	return bsearch(&id, entries, count, width, tq_order_int32);
 }

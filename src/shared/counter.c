@@ -78,7 +78,7 @@ typedef struct AreaItem
 {
 	TransactionId xid;
 	int32         queue_id;
-	int64         delta[TQ_LIVE_STATES];
+	int64         delta[TQ_LIVE_NUMBERS];
 } AreaItem;
 
 typedef struct CounterShared
@@ -286,7 +286,7 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 		{
 			now = left > 0 ? tq_clock_monotonic() : 0;
 			SpinLockAcquire(&counter->mutex);
-			for (int i = 0; i < TQ_LIVE_STATES; i++)
+			for (int i = 0; i < TQ_LIVE_NUMBERS; i++)
 				counter->live[i] += delta[i];
 			counter->changes++;
 			if (left > 0)
@@ -306,7 +306,7 @@ tq_counter_add(int32 queue_id, const int64 *delta, TransactionId xid,
 	LWLockRelease(tq_counter_table->lock);
 }
 
-/* Live tasks of a queue, by state; false if unknown. */
+/* The numbers of a queue's live tasks; false if unknown. */
 bool
 tq_counter_read(int32 queue_id, int64 *live)
 {
@@ -323,7 +323,7 @@ tq_counter_read_changes(int32 queue_id, int64 *live, uint64 *changes)
 	TqCounter *counter;
 	bool       known;
 
-	memset(live, 0, sizeof(int64) * TQ_LIVE_STATES);
+	memset(live, 0, sizeof(int64) * TQ_LIVE_NUMBERS);
 	*changes = 0;
 	if (tq_counter_table == NULL)
 		return false;
@@ -416,7 +416,7 @@ tq_counter_recount_end(uint64 begun, uint64 instance, Snapshot snapshot,
 			counter = tq_counter_make(TQ_OWNER_QUEUE, item->queue_id);
 			if (counter == NULL)
 				all = false;
-			for (int s = 0; s < TQ_LIVE_STATES && counter != NULL; s++)
+			for (int s = 0; s < TQ_LIVE_NUMBERS && counter != NULL; s++)
 				counter->live[s] += item->delta[s];
 		}
 		database->seen = begun;

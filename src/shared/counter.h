@@ -17,7 +17,7 @@
 typedef struct TqLiveCount
 {
 	int32 queue_id;
-	int64 live[TQ_LIVE_STATES];
+	int64 live[TQ_LIVE_NUMBERS];
 } TqLiveCount;
 
 extern Size tq_counter_size(void);

@@ -40,7 +40,7 @@ typedef struct TqCounter
 	bool             missing; /* some queue found no room for an entry */
 
 	/* live tasks of a queue */
-	int64            live[TQ_LIVE_STATES];
+	int64            live[TQ_LIVE_NUMBERS];
 	uint64           changes;    /* number of writes of live */
 	int64            left_at;    /* last departure, monotonic clock; 0: none */
 	pg_atomic_uint64 claimed_at; /* dispatch clock, about; 0: none yet */

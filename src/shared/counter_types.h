@@ -11,6 +11,10 @@
 
 #define TQ_LIVE_STATES 4 /* pending, blocked, running, suspended */
 
+/* Also counted: the pending tasks that have been attempted before. */
+#define TQ_LIVE_RETRIES TQ_LIVE_STATES
+#define TQ_LIVE_NUMBERS (TQ_LIVE_STATES + 1)
+
 /* Owner of a limit on running tasks: a queue, or a worker. */
 typedef enum TqOwner
 {

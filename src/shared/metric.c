@@ -243,15 +243,19 @@ tq_metric_add(int32 queue_id, const TqMetricChange *change)
 	LWLockRelease(shared->lock);
 }
 
-/* The metrics of a queue of this database; zeros if it has no entry. */
-void
+/*
+ * The metrics of a queue of this database; zeros if it has no entry.  Returns
+ * false if it may have none for lack of room.
+ */
+bool
 tq_metric_read(int32 queue_id, TqMetrics *metrics)
 {
 	MetricEntry *entry;
+	bool         known;
 
 	memset(metrics, 0, sizeof(*metrics));
 	if (shared == NULL)
-		return;
+		return false;
 	LWLockAcquire(shared->lock, LW_SHARED);
 	entry = find(queue_id);
 	if (entry != NULL)
@@ -260,7 +264,10 @@ tq_metric_read(int32 queue_id, TqMetrics *metrics)
 		*metrics = entry->metrics;
 		SpinLockRelease(&entry->mutex);
 	}
+	known = entry != NULL ||
+			hash_get_num_entries(entries) < tq_guc_max_metrics;
 	LWLockRelease(shared->lock);
+	return known;
 }
 
 /* When all numbers were zero; wall clock. */

@@ -81,7 +81,7 @@ extern bool        tq_metric_ready(void);
 extern int         tq_metric_bucket_of(int64 span);
 extern int64       tq_metric_bound(int bucket);
 extern void        tq_metric_add(int32 queue_id, const TqMetricChange *change);
-extern void        tq_metric_read(int32 queue_id, TqMetrics *metrics);
+extern bool        tq_metric_read(int32 queue_id, TqMetrics *metrics);
 extern TimestampTz tq_metric_since(void);
 extern int64       tq_metric_not_counted(void);
 extern int         tq_metric_list(int32 **queue_ids);

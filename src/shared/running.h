@@ -26,6 +26,7 @@ typedef struct TqRunning
 	int64           token;
 	int64           version; /* of the row of this claim */
 	TimestampTz     due_at;  /* lease or time limit ends; DT_NOEND: never */
+	TimestampTz     claimed_at;
 	int32           worker_id;
 	int32           queue_id;
 	ItemPointerData tid; /* current or former location of that row */

@@ -326,6 +326,9 @@ tq_waiter_count(int32 queue_id, int64 lane_id)
 	{
 		TqWaiterSlot *slot = &tq_waiter_table->slot[i];
 
+		/* most slots are free, and a claim that begins now may be missed */
+		if (slot->kind != TQ_WAITER_CLAIM)
+			continue;
 		SpinLockAcquire(&slot->mutex);
 		if (slot->kind == TQ_WAITER_CLAIM && slot->database == MyDatabaseId &&
 			(queue_id == 0 ||

@@ -173,6 +173,7 @@ typedef struct TqTask
 	ItemPointerData tid;         /* location of a live task when read */
 	bool            stood;       /* it was pending when read, at: */
 	TqLanePosition  place;
+	bool            was_retry;    /* it stood there after an attempt */
 	int32           queue_before; /* when read */
 	Datum           key_before;   /* when read; NULL for none */
 } TqTask;
@@ -185,6 +186,7 @@ static inline void
 tq_task_note_position(TqTask *task)
 {
 	task->stood = task->f.state == TQ_STATE_PENDING;
+	task->was_retry = task->stood && task->f.attempt > 0;
 	if (task->stood)
 	{
 		task->place.lane_id = task->f.lane_id;

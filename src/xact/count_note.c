@@ -24,7 +24,7 @@ typedef struct Delta
 {
 	SubTransactionId subid;
 	int32            queue_id;
-	int64            live[TQ_LIVE_STATES];
+	int64            live[TQ_LIVE_NUMBERS];
 } Delta;
 
 /* In TopTransactionContext, in the order of their savepoints. */
@@ -62,16 +62,25 @@ tq_count_note_move(int32 queue_id, int from, int to)
 		delta->live[to - TQ_STATE_FIRST]++;
 }
 
-/* The change of the number of such tasks by this transaction. */
+/* More or fewer of its pending tasks have been attempted before. */
+void
+tq_count_note_retry(int32 queue_id, int by)
+{
+	tq_xact_mark_enter();
+	tq_count_note_begin();
+	delta_of(queue_id)->live[TQ_LIVE_RETRIES] += by;
+}
+
+/* By how much this transaction has changed one of the queue's numbers. */
 int64
-tq_count_note_sum(int32 queue_id, TqState state)
+tq_count_note_sum(int32 queue_id, int number)
 {
 	int64 sum = 0;
 
 	for (int i = 0; i < delta_count; i++)
 	{
 		if (deltas[i].queue_id == queue_id)
-			sum += deltas[i].live[state - TQ_STATE_FIRST];
+			sum += deltas[i].live[number];
 	}
 	return sum;
 }

@@ -7,11 +7,12 @@
 #ifndef TQ_COUNT_NOTE_H
 #define TQ_COUNT_NOTE_H
 
-#include "base/code.h"
+#include "base/compat.h"
 
 extern void  tq_count_note_begin(void);
 extern void  tq_count_note_move(int32 queue_id, int from, int to);
-extern int64 tq_count_note_sum(int32 queue_id, TqState state);
+extern void  tq_count_note_retry(int32 queue_id, int by);
+extern int64 tq_count_note_sum(int32 queue_id, int number);
 
 /* for xact.c, at the ends of transactions and savepoints; cannot fail */
 extern void tq_count_note_commit(void);

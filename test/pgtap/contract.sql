@@ -209,6 +209,7 @@ INSERT INTO promised VALUES
 ('taskq_activate', '', 'void'),
 ('taskq_health', '', 'TABLE (check_name text, ok boolean, detail text)'),
 ('taskq_check', '', 'TABLE (problem text, detail text)'),
+('taskq_openmetrics', $$format text DEFAULT 'openmetrics'$$, 'text'),
 ('taskq_lineage', 'task_id bigint',
  'TABLE (task_id bigint, relation text, at timestamptz)'),
 -- waiting, by CALL
@@ -286,7 +287,12 @@ INSERT INTO promised_row VALUES
 ('metrics',
  'name text, queue text, labels jsonb, kind text, value double precision,
   bucket_bounds double precision[], bucket_counts bigint[],
-  sum double precision, count bigint, since timestamptz');
+  sum double precision, count bigint, since timestamptz'),
+('metric_history',
+ 'queue text, at timestamptz, submitted bigint, claimed bigint,
+  completed bigint, failed bigint, dead bigint, ready bigint, running bigint,
+  oldest_ready_age interval, wait_p50 interval, wait_p95 interval,
+  run_p50 interval, run_p95 interval');
 -- Only the names of these columns are promised.
 CREATE TEMP TABLE promised_column (name text, number int, "column" text);
 INSERT INTO promised_column
@@ -299,7 +305,7 @@ SELECT 'queues', c.number, c.name FROM unnest(ARRAY[
 -- Later additions: more of workflows, schedules. None of these names has another meaning before.
 CREATE TEMP TABLE later (name text PRIMARY KEY);
 INSERT INTO later VALUES
-('taskq_openmetrics'), ('taskq_resume_workflow'),
+('taskq_resume_workflow'),
 ('taskq_open_case'), ('taskq_update_case'),
 ('taskq_close_case'), ('taskq_publish'), ('taskq_subscribe'), ('taskq_events'),
 ('taskq_ack_events'), ('workflow_performance'),
@@ -410,7 +416,7 @@ SELECT is_empty($$
     'the promised columns come in their order, and others after them');
 SELECT is_empty($$
     SELECT n.name || ': is not there'
-      FROM unnest(ARRAY['tasks', 'queues', 'workers', 'running', 'dead', 'settings', 'metrics']) n (name)
+      FROM unnest(ARRAY['tasks', 'queues', 'workers', 'running', 'dead', 'settings', 'metrics', 'metric_history']) n (name)
      WHERE NOT EXISTS (SELECT FROM public_row r WHERE r.name = n.name)$$,
     'the promised views exist, and every role may read them');
 

@@ -43,7 +43,7 @@ SELECT set_eq($$
     'taskq_version()', 'taskq.state_name(smallint)',
     'taskq.reason_name(smallint)', 'taskq.may_read(integer)',
     'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
-    'taskq.queue_numbers(integer)', 'taskq.metric_rows()',
+    'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.metric_minutes(integer)',
     'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
     'taskq.task_progress(bigint,bigint)',
     'taskq.workflow_look(bigint)', 'taskq.workflow_step_rows(bigint)',
@@ -54,13 +54,13 @@ SELECT set_eq($$
       FROM pg_class c CROSS JOIN aclexplode(c.relacl) x
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
     ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
-          'history SELECT', 'metrics SELECT', 'documents SELECT',
+          'history SELECT', 'metrics SELECT', 'metric_history SELECT', 'documents SELECT',
           'workflows SELECT', 'workflow_steps SELECT', 'batch_progress SELECT', 'schedules SELECT', 'operations SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c
      WHERE c.relnamespace = 'taskq'::regnamespace AND c.relkind = 'v'
-       AND c.relname IN ('tasks', 'queues', 'workers', 'metrics', 'documents')
+       AND c.relname IN ('tasks', 'queues', 'workers', 'metrics', 'metric_history', 'documents')
        AND NOT coalesce(c.reloptions @> ARRAY['security_barrier=true']
                         OR c.reloptions @> ARRAY['security_barrier'], false)$$,
     'views filtered by rights are security barriers');

@@ -27,7 +27,7 @@ SELECT is_empty('SELECT name FROM function WHERE proisstrict OR proleakproof OR 
 SELECT set_eq('SELECT name FROM function WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', ARRAY[
     'taskq_version()', 'taskq.state_name(smallint)', 'taskq.reason_name(smallint)',
     'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
-    'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
+    'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.metric_minutes(integer)', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
     'taskq.task_progress(bigint,bigint)', 'taskq.workflow_look(bigint)',
     'taskq.workflow_step_rows(bigint)', 'taskq.batch_rows(bigint)'], 'EXECUTE is PUBLIC''s only on what the views call');
 SELECT set_eq($$
@@ -35,7 +35,7 @@ SELECT set_eq($$
      WHERE a.grantee = 'pg_monitor'::regrole AND a.privilege_type = 'EXECUTE' AND NOT a.is_grantable
 $$, $$
     SELECT proname FROM function
-     WHERE proname IN ('taskq_get', 'taskq_await', 'taskq_get_many', 'taskq_list', 'taskq_lineage', 'taskq_count', 'taskq_sequence_at', 'taskq_explain', 'taskq_explain_claim', 'taskq_health', 'range_numbers',
+     WHERE proname IN ('taskq_get', 'taskq_await', 'taskq_get_many', 'taskq_list', 'taskq_lineage', 'taskq_count', 'taskq_sequence_at', 'taskq_explain', 'taskq_explain_claim', 'taskq_health', 'taskq_openmetrics', 'range_numbers',
                        'taskq_timeline', 'taskq_workflow', 'taskq_step_levels', 'taskq_workflow_graph', 'taskq_await_workflow')
 $$, 'pg_monitor has EXECUTE on what reads');
 SELECT is_empty('SELECT f.name FROM function f, aclexplode(f.proacl) a WHERE a.grantee NOT IN (0, (SELECT oid FROM owner), ''pg_monitor''::regrole)',

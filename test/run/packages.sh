@@ -91,6 +91,7 @@ needs_some() {
 		file:/usr/sbin/pgbouncer pgbouncer
 		python:psycopg python3-psycopg
 		python:jsonschema python3-jsonschema
+		python:prometheus_client python3-prometheus-client
 		command:node nodejs
 		node:pg node-pg
 	LIST

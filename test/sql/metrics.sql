@@ -7,7 +7,8 @@ CREATE FUNCTION t.counted(queue_name text DEFAULT 'm') RETURNS text LANGUAGE sql
     SELECT string_agg(name || coalesce(' ' || (labels ->> 'reason'), '') || ' ' || coalesce(value::bigint, count), ', ' ORDER BY kind, name, labels)
       FROM taskq.metrics WHERE queue = queue_name AND kind <> 'gauge' AND (value > 0 OR count > 0)
 $$;
--- the metrics of a queue, before anything has happened
+-- the metrics of a queue, before anything has happened, once finished tasks have been counted
+CALL t.until($$SELECT count(*) = 2 FROM taskq.metrics WHERE name = 'tasks.dead' AND queue LIKE 'm%'$$);
 SELECT name, labels, kind, value, count, sum, cardinality(bucket_bounds) AS bounds, bucket_counts[1] AS first, since <= now() AS since
   FROM taskq.metrics WHERE queue = 'm' ORDER BY kind, name, labels;
 SELECT bucket_bounds FROM taskq.metrics WHERE queue = 'm' AND name = 'tasks.queue.wait';
@@ -117,6 +118,40 @@ SELECT t.counted(), t.counted('m other');
 SELECT m.name, m.labels, m.value FROM taskq.metrics m WHERE m.queue = 'm other' AND m.kind = 'gauge' AND m.name <> 'tasks.oldest_ready_age' ORDER BY 1, 2;
 SELECT count(*) AS different FROM taskq.metrics m JOIN taskq.queues q USING (queue)
  WHERE m.name = 'tasks.depth' AND m.value <> CASE m.labels ->> 'state' WHEN 'pending' THEN q.pending WHEN 'blocked' THEN q.blocked WHEN 'running' THEN q.running ELSE q.suspended END;
+-- tasks that wait for another attempt: after a failure, not after a release
+SELECT taskq_create_queue('m retry', '{"retry": "fixed", "retry_base": "0 s", "max_attempts": 10, "claim_durability": "flushed"}'), taskq_create_queue('m retry 2');
+CREATE FUNCTION t.gauges(queue_name text) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(name || ' ' || CASE WHEN name LIKE '%\_age' OR name LIKE '%longest%' THEN (value > 0)::text ELSE value::text END, ', ' ORDER BY name)
+      FROM taskq.metrics WHERE queue = queue_name AND kind = 'gauge' AND name IN ('tasks.retries_waiting', 'tasks.longest_running', 'tasks.dead', 'tasks.oldest_dead_age')
+$$;
+SELECT count(*) FROM taskq_submit_many('m retry', ARRAY['1', '2', '3', '4', '5', '6']::jsonb[]);
+SELECT t.gauges('m retry');
+SELECT count(*) FROM taskq_claim('m retry', max_tasks => 6);
+SELECT t.gauges('m retry');
+BEGIN;
+SELECT taskq_fail(task_id, token, 'e') FROM taskq_list('m retry') LIMIT 4;
+SELECT t.gauges('m retry') AS in_the_transaction;
+ROLLBACK;
+SELECT t.gauges('m retry') AS rolled_back;
+SELECT taskq_fail(task_id, token, 'e', retry_in => '1 h') FROM taskq_list('m retry') LIMIT 4;
+SELECT taskq_release(task_id, token) FROM taskq_list('m retry', 'running') LIMIT 1;
+SELECT t.gauges('m retry');
+SELECT min(task_id) AS id FROM taskq_list('m retry') WHERE attempt = 1 AND state = 'pending' \gset
+SELECT taskq_hold(:id);
+SELECT t.gauges('m retry') AS one_suspended;
+SELECT taskq_retry(:id);
+SELECT t.gauges('m retry') AS pending_again;
+SELECT taskq_update_task(:id, '{"queue": "m retry 2"}');
+SELECT t.gauges('m retry'), t.gauges('m retry 2') AS of_the_other_queue;
+SELECT taskq_hold(:id), taskq_retry(:id, reset_attempts => true);
+SELECT t.gauges('m retry 2') AS attempts_reset;
+SELECT taskq_poison(:id);
+SELECT t.gauges('m retry') AS before, taskq_purge('m retry', '{pending}') AS purged;
+SELECT t.gauges('m retry') AS after;
+CALL t.until($$SELECT count(*) > 0 AND t.gauges('m retry 2') LIKE 'tasks.dead 1, %, tasks.oldest_dead_age true, %' FROM taskq_run_reapers()$$);
+SELECT * FROM taskq_check();
+SELECT taskq_drop_queue('m retry', true), taskq_drop_queue('m retry 2', true);
+DROP FUNCTION t.gauges(text);
 -- every task that ends is in the total-time histogram, whatever its end, each time
 SELECT taskq_create_queue('m ends', '{"max_attempts": 1, "retry": "fixed", "retry_base": "0 s", "retention": "1 h"}');
 CREATE FUNCTION t.ended() RETURNS bigint LANGUAGE sql AS $$

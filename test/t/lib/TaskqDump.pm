@@ -111,7 +111,7 @@ sub tables_of
 SELECT relname FROM pg_class
  WHERE relnamespace = 'taskq'::regnamespace AND relkind = 'r'
    AND relname NOT IN ('instance', 'archive_rotation', 'queue_change', 'worker_change',
-                       'finished_count', 'finished_leaf', 'worker_sign', 'task_sign')
+                       'finished_count', 'finished_leaf', 'worker_sign', 'task_sign', 'metric_minute')
  ORDER BY relname
 SQL
 }
