@@ -131,7 +131,8 @@ taskq_metric_rows(PG_FUNCTION_ARGS)
 
 	tq_srf_begin(fcinfo);
 	tq_queue_refresh();
-	all = tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
+	all = tq_role_is_monitor() ||
+		  (tq_role_rights_all() & TQ_RIGHT_OBSERVE) != 0;
 	if (tq_metric_ready())
 	{
 		names = tq_queue_names(&count);
@@ -145,7 +146,7 @@ taskq_metric_rows(PG_FUNCTION_ARGS)
 
 			CHECK_FOR_INTERRUPTS();
 			if (queue != NULL &&
-				(all || (tq_role_rights(queue) & TQ_RIGHT_READ) != 0))
+				(all || (tq_role_rights(queue) & TQ_RIGHT_OBSERVE) != 0))
 				put_queue(result, queue);
 		}
 		if (all)
