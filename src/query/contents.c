@@ -22,6 +22,7 @@
 #include "base/compat.h"
 
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 
@@ -36,7 +37,7 @@ PG_FUNCTION_INFO_V1(taskq_contents);
 
 static const TqContents *contents_of(TqVisibility *sight, TqTask *task);
 static void              ask(TqVisibility *sight, int32 queue_id);
-static bool              may_manage(const TqQueue *queue);
+static bool              may_manage(Oid role, const TqQueue *queue);
 static void              of_letter(TqTask *task, TqContents *letter);
 static bool              read_payload(TqTask *task, bool whole, Datum *value);
 static Datum  show_errors(const TqContents *contents, Jsonb *errors);
@@ -128,16 +129,26 @@ ask(TqVisibility *sight, int32 queue_id)
  * NULL: nothing.  Queue 0 stands for what belongs to no queue; the option of
  * queue '*' applies to it.  The result is valid until the next refresh of the
  * cached queues.
+ *
+ * Between tq_spi_enter and tq_spi_leave current_user is the extension's owner,
+ * from whom nothing is hidden: use tq_contents_redaction_of() there.
  */
 const TqRedaction *
 tq_contents_redaction(int32 queue_id)
+{
+	return tq_contents_redaction_of(GetUserId(), queue_id);
+}
+
+/* The same for the given role. */
+const TqRedaction *
+tq_contents_redaction_of(Oid role, int32 queue_id)
 {
 	TqQueue           *queue = queue_id == 0 ? NULL : tq_queue_by_id(queue_id);
 	const TqRedaction *redaction;
 
 	if (queue == NULL && queue_id != 0)
-		return tq_contents_redaction_dropped();
-	if (!tq_queue_any_redacted() || may_manage(queue))
+		return may_manage(role, NULL) ? NULL : tq_redaction_of_all();
+	if (!tq_queue_any_redacted() || may_manage(role, queue))
 		return NULL;
 	redaction = queue == NULL ? tq_queue_defaults()->redact
 							  : queue->options.redact;
@@ -148,14 +159,15 @@ tq_contents_redaction(int32 queue_id)
 const TqRedaction *
 tq_contents_redaction_dropped(void)
 {
-	return may_manage(NULL) ? NULL : tq_redaction_of_all();
+	return may_manage(GetUserId(), NULL) ? NULL : tq_redaction_of_all();
 }
 
 /* If queue is NULL, all queues */
 static bool
-may_manage(const TqQueue *queue)
+may_manage(Oid role, const TqQueue *queue)
 {
-	int rights = queue == NULL ? tq_role_rights_all() : tq_role_rights(queue);
+	int rights = queue == NULL ? tq_role_rights_all_of(role)
+							   : tq_role_rights_of(role, queue);
 
 	return (rights & TQ_RIGHT_MANAGE) != 0;
 }
@@ -175,7 +187,7 @@ of_letter(TqTask *task, TqContents *letter)
 	TqQueue     *queue = NULL;
 	Datum        headers;
 
-	if (may_manage(tq_queue_by_id(task->f.queue_id)) ||
+	if (may_manage(GetUserId(), tq_queue_by_id(task->f.queue_id)) ||
 		!tq_large_look(task, TQ_COL_HEADERS, &headers) ||
 		!JB_ROOT_IS_OBJECT(DatumGetJsonbP(headers)))
 		return;

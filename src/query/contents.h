@@ -13,6 +13,7 @@
 extern bool tq_contents_get(TqVisibility *sight, TqTask *task, TqColumn column,
 							Datum *value);
 extern const TqRedaction *tq_contents_redaction(int32 queue_id);
+extern const TqRedaction *tq_contents_redaction_of(Oid role, int32 queue_id);
 extern const TqRedaction *tq_contents_redaction_dropped(void);
 extern Jsonb *tq_contents_redact(const TqRedaction *redaction, Jsonb *doc);
 

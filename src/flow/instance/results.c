@@ -374,7 +374,8 @@ push_member(JsonbParseState **state, TqSpi *spi, uint64 row, int how,
 		result = tq_spi_jsonb(spi, row, 3);
 		if (how & REDACTED)
 			result = tq_contents_redact(
-				tq_contents_redaction(tq_spi_int4(row, 5, 0)), result);
+				tq_contents_redaction_of(spi->userid, tq_spi_int4(row, 5, 0)),
+				result);
 		push_result(state, result, true, size);
 	}
 }

@@ -133,10 +133,11 @@ read_flow(AwaitedFlow *awaited, TqFlow *flow)
 static bool
 read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 {
-	Datum         arg = Int64GetDatum(awaited->await.id);
-	MemoryContext mine = MemoryContextSwitchTo(awaited->await.home);
-	bool          found;
-	TqSpi         spi;
+	Datum              arg = Int64GetDatum(awaited->await.id);
+	MemoryContext      mine = MemoryContextSwitchTo(awaited->await.home);
+	const TqRedaction *hidden = tq_flow_contents_redaction(flow->template);
+	bool               found;
+	TqSpi              spi;
 
 	tq_spi_enter(&spi);
 	found = tq_spi_look(&stmt_outcome, &arg, NULL, 1) > 0;
@@ -145,8 +146,7 @@ read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 		flow->state = (TqFlowState) tq_spi_int4(0, 1, 0);
 		if (whole && tq_flow_has_ended(flow))
 			awaited->result =
-				tq_contents_redact(tq_flow_contents_redaction(flow->template),
-								   tq_spi_jsonb(&spi, 0, 2));
+				tq_contents_redact(hidden, tq_spi_jsonb(&spi, 0, 2));
 	}
 	tq_spi_leave(&spi);
 	MemoryContextSwitchTo(mine);

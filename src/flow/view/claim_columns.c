@@ -183,9 +183,9 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 		values[2] = error == NULL ? tq_spi_get(i, 3, &nulls[2])
 								  : JsonbPGetDatum(tq_results_error(error));
 		if (!held && error == NULL && !nulls[2])
-			values[2] = JsonbPGetDatum(
-				tq_contents_redact(tq_contents_redaction(tq_spi_int4(i, 5, 0)),
-								   DatumGetJsonbP(values[2])));
+			values[2] = JsonbPGetDatum(tq_contents_redact(
+				tq_contents_redaction_of(spi.userid, tq_spi_int4(i, 5, 0)),
+				DatumGetJsonbP(values[2])));
 		tq_srf_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);

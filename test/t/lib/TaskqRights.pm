@@ -390,7 +390,7 @@ sub short_code
 
 	$object = 'nowhere' if $object eq 'shut';
 	return $1 if $code =~ /^TQ0*(\d+)$/;
-	return $1 if $code =~ /^([SWRM])(.+)$/ && $2 eq $object && $2 ne '*';
+	return $1 if $code =~ /^([SWROM])(.+)$/ && $2 eq $object && $2 ne '*';
 	$code =~ s/of (q\d)/$1/g;
 	return $code;
 }
