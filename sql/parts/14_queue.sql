@@ -68,5 +68,5 @@ CREATE TABLE taskq.queue_grant (
 COMMENT ON TABLE taskq.queue_grant IS 'Privileges of roles on queues; queue 0 means all queues, including later ones';
 COMMENT ON COLUMN taskq.queue_grant.queue_id IS 'The queue, or 0';
 COMMENT ON COLUMN taskq.queue_grant.role_id IS 'The role; 0 is PUBLIC';
-COMMENT ON COLUMN taskq.queue_grant.rights IS 'Sum of 1 submit, 2 work, 4 read, 8 manage';
+COMMENT ON COLUMN taskq.queue_grant.rights IS 'Sum of 1 submit, 2 work, 4 read, 8 manage, 16 observe';
 COMMENT ON CONSTRAINT queue_grant_pkey ON taskq.queue_grant IS 'One row for each queue and role';

@@ -1,8 +1,8 @@
 /*
  * 44_look: reading tasks.
  *
- * Requires read on the queue; pg_monitor sees everything except the contents
- * of tasks.  The functions in schema taskq are called by the public views;
+ * Requires observe on the queue, and read for the contents of tasks;
+ * pg_monitor sees everything except contents, messages and errors.  The functions in schema taskq are called by the public views;
  * they filter by privilege, and PUBLIC may execute them.
  */
 CREATE FUNCTION taskq.may_read(queue_id integer) RETURNS boolean
@@ -14,6 +14,17 @@ CREATE FUNCTION taskq.may_read_payload(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_read_payload';
 COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see the contents of the queue''s tasks?';
+
+CREATE FUNCTION taskq.may_observe(queue_id integer) RETURNS boolean
+    LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_may_observe';
+COMMENT ON FUNCTION taskq.may_observe(integer) IS 'May current_user see messages and errors of the queue''s tasks?';
+
+CREATE FUNCTION taskq.contents(queue_id integer, document jsonb) RETURNS jsonb
+    LANGUAGE c STABLE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_contents';
+COMMENT ON FUNCTION taskq.contents(integer, jsonb) IS
+    'Contents that belong to a queue (0: to none), as current_user may see them: null without the privilege read, and without manage redacted as the option redact says';
 
 CREATE FUNCTION taskq.task_progress(
     task_id bigint,

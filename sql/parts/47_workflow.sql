@@ -3,7 +3,8 @@
  *
  * Defining requires manage on all queues, and starting requires submit on
  * every queue that the template names.  Cancelling requires manage on all of
- * these queues, and reading requires read on one of them.
+ * these queues, and reading requires observe on one of them, and read for
+ * contents.
  * taskq_await_workflow commits, and holds no snapshot and no lock while it
  * sleeps.
  */
@@ -171,7 +172,14 @@ CREATE FUNCTION taskq.workflow_look(
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_workflow_look';
 COMMENT ON FUNCTION taskq.workflow_look(bigint) IS
-    'State of an instance, numbers of its steps, and whether current_user may see that it exists (1) or also its contents (2); nulls if the user may not see it';
+    'State of an instance, numbers of its steps, and whether current_user may see that it exists (1), also its contents as workflow_contents shows them (2), or all of its contents (3); nulls if the user may not see it';
+
+CREATE FUNCTION taskq.workflow_contents(workflow_id bigint, document jsonb)
+    RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_workflow_contents';
+COMMENT ON FUNCTION taskq.workflow_contents(bigint, jsonb) IS
+    'Input or result of an instance, as current_user may see it: without the privilege manage on the queues of its steps, redacted as their options redact say; null if the user may not read all of these queues';
 
 CREATE FUNCTION taskq.workflow_step_rows(workflow_id bigint)
     RETURNS TABLE (step text, type text, task_id bigint, state text,
@@ -201,8 +209,12 @@ SELECT w.workflow_id,
        w.key COLLATE "default" AS key,
        l.state,
        l.reason,
-       CASE WHEN l.sight OPERATOR(pg_catalog.=) 2 THEN w.input END AS input,
-       CASE WHEN l.sight OPERATOR(pg_catalog.=) 2 THEN w.result END AS result,
+       CASE WHEN l.sight OPERATOR(pg_catalog.=) 3 THEN w.input
+            WHEN l.sight OPERATOR(pg_catalog.=) 2 THEN taskq.workflow_contents(w.workflow_id, w.input)
+       END AS input,
+       CASE WHEN l.sight OPERATOR(pg_catalog.=) 3 THEN w.result
+            WHEN l.sight OPERATOR(pg_catalog.=) 2 THEN taskq.workflow_contents(w.workflow_id, w.result)
+       END AS result,
        w.priority,
        l.steps_total,
        l.steps_done,

@@ -185,7 +185,7 @@ SELECT t.task_id,
        t.token,
        w.name COLLATE "default" AS worker,
        r.name COLLATE "default" AS role,
-       CASE WHEN taskq.may_read_payload(t.queue_id) THEN t.message END AS message,
+       CASE WHEN taskq.may_observe(t.queue_id) THEN t.message END AS message,
        t.transition_id
   FROM taskq.transition t
   LEFT JOIN taskq.queue q ON q.queue_id OPERATOR(pg_catalog.=) t.queue_id
@@ -216,7 +216,7 @@ SELECT d.namespace COLLATE "default" AS namespace,
        d.secondary_key COLLATE "default" AS secondary_key,
        d.doc_id,
        d.version,
-       CASE WHEN taskq.may_read_payload(coalesce(q.queue_id, 0)) THEN d.content END AS content,
+       taskq.contents(coalesce(q.queue_id, 0), d.content) AS content,
        d.worker,
        d.lease_until
   FROM taskq.doc d

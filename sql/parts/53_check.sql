@@ -227,7 +227,7 @@ SELECT p.problem, pg_catalog.concat('task ', a.task_id)
      WHERE (SELECT a.bucket OPERATOR(pg_catalog.=) r.bucket
              AND a.finished_at OPERATOR(pg_catalog.<) (r.since OPERATOR(pg_catalog.-) interval '1 day')
         FROM taskq.archive_rotation r
-       WHERE r.bucket BETWEEN 1 AND 15
+       WHERE r.bucket BETWEEN 1 AND 31
          AND r.since BETWEEN '2000-01-01' AND '9999-01-01'
        LIMIT 1)) p
 UNION ALL
@@ -316,7 +316,7 @@ SELECT p.problem, pg_catalog.concat('queue ', g.queue_id, ', role ', g.role_id)
      AND g.role_id NOT IN (SELECT r.role_id FROM taskq.role r)
     UNION ALL
     SELECT 'grant has rights that do not exist'
-     WHERE g.rights NOT BETWEEN 1 AND 15) p
+     WHERE g.rights NOT BETWEEN 1 AND 31) p
 UNION ALL
 SELECT 'role is invalid', pg_catalog.concat('role ', r.role_id)
   FROM taskq.role r
@@ -348,7 +348,7 @@ SELECT 'right lacks EXECUTE',
 UNION ALL
 SELECT 'right is on a missing function', pg_catalog.concat('function ', f.function)
   FROM taskq.function_right f
- WHERE f.rights NOT BETWEEN 1 AND 15
+ WHERE f.rights NOT BETWEEN 1 AND 31
     OR NOT EXISTS (SELECT FROM pg_catalog.pg_proc p
                      JOIN pg_catalog.pg_depend d
                        ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass

@@ -37,6 +37,8 @@ tq_error_right_name(TqRight right)
 			return "read";
 		case TQ_RIGHT_MANAGE:
 			return "manage";
+		case TQ_RIGHT_OBSERVE:
+			return "observe";
 	}
 	return "?";
 }

@@ -32,10 +32,11 @@ typedef enum TqRight
 	TQ_RIGHT_SUBMIT = 1,
 	TQ_RIGHT_WORK = 2,
 	TQ_RIGHT_READ = 4,
-	TQ_RIGHT_MANAGE = 8
+	TQ_RIGHT_MANAGE = 8,
+	TQ_RIGHT_OBSERVE = 16 /* every reader has it, too */
 } TqRight;
 
-#define TQ_RIGHT_ALL 15
+#define TQ_RIGHT_ALL 31
 
 /* Limits of the contract, in bytes unless noted otherwise. */
 #define TQ_MAX_NAME 200

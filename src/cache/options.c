@@ -57,7 +57,7 @@ static OptionReader read_priority, read_max_attempts, read_retry,
 	read_retention_dead, read_max_running, read_rate_limit, read_max_depth,
 	read_reference_window, read_on_worker_death, read_dead_letter_queue,
 	read_notify, read_history, read_claim_durability, read_expect_workers,
-	read_executor, read_deadline_in;
+	read_executor, read_redact, read_deadline_in;
 
 static const OptionDef option_defs[] = {
 	{"priority", "an integer from -32768 to 32767", read_priority, OF_QUEUE},
@@ -104,6 +104,7 @@ static const OptionDef option_defs[] = {
 	{"expect_workers", "true, false", read_expect_workers, OF_QUEUE},
 	{"executor", "an object such as {\"workers\": 2}, with 1 to 1000 workers",
 	 read_executor, OF_QUEUE},
+	{"redact", TQ_REDACTION_ALLOWED, read_redact, OF_QUEUE},
 	{"deadline_in", "a positive interval with a unit, such as \"1 h\"",
 	 read_deadline_in, OF_TASK},
 };
@@ -634,4 +635,13 @@ read_executor(TqOptions *options, const char *name, JsonbValue *value)
 	if (workers == NULL || JsonContainerSize(object) != 1)
 		bad_value(name);
 	options->executors = (int) option_number(name, workers, 1, 1000, true);
+}
+
+/* An empty list selects nothing, whatever queue '*' sets. */
+static void
+read_redact(TqOptions *options, const char *name, JsonbValue *value)
+{
+	options->redact = tq_redaction_read(value);
+	if (options->redact == NULL)
+		bad_value(name);
 }

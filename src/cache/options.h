@@ -12,6 +12,7 @@
 #include "utils/jsonb.h"
 
 #include "base/backoff.h"
+#include "base/redaction.h"
 #include "shared/counter_types.h"
 
 typedef enum TqOrder
@@ -60,28 +61,29 @@ typedef enum TqOnDeath
 /* Durations are in the format of base/span.h. */
 typedef struct TqOptions
 {
-	int         priority;
-	int         max_attempts;
-	TqBackoff   backoff;
-	int64       lease;
-	int64       time_limit; /* 0: no limit */
-	TqOrder     order;
-	int         max_payload; /* bytes */
-	TqRetention retention;
-	TqRetention retention_dead;
-	TqKeyPolicy key_policy;
-	int         max_running;         /* 0: no limit */
-	int         max_running_per_key; /* 0: no limit */
-	TqRate      rate;                /* of claims; count 0: no limit */
-	int64       max_depth;           /* 0: no limit */
-	int64       reference_window;    /* or TQ_FOREVER */
-	TqOnDeath   on_death;
-	char       *dead_letter_queue; /* NULL: no dead-letter queue */
-	bool        notify;            /* also NOTIFY, by the background worker */
-	bool        history;           /* record each transition */
-	bool        claims_flushed;    /* each claim waits for the disk */
-	int         executors;         /* SQL tasks at the same time; 0: none */
-	int64       deadline_in;       /* of a task only; 0: no deadline */
+	int          priority;
+	int          max_attempts;
+	TqBackoff    backoff;
+	int64        lease;
+	int64        time_limit; /* 0: no limit */
+	TqOrder      order;
+	int          max_payload; /* bytes */
+	TqRetention  retention;
+	TqRetention  retention_dead;
+	TqKeyPolicy  key_policy;
+	int          max_running;         /* 0: no limit */
+	int          max_running_per_key; /* 0: no limit */
+	TqRate       rate;                /* of claims; count 0: no limit */
+	int64        max_depth;           /* 0: no limit */
+	int64        reference_window;    /* or TQ_FOREVER */
+	TqOnDeath    on_death;
+	char        *dead_letter_queue; /* NULL: no dead-letter queue */
+	TqRedaction *redact;            /* contents that few see; NULL: none */
+	bool         notify;            /* also NOTIFY, by the background worker */
+	bool         history;           /* record each transition */
+	bool         claims_flushed;    /* each claim waits for the disk */
+	int          executors;         /* SQL tasks at the same time; 0: none */
+	int64        deadline_in;       /* of a task only; 0: no deadline */
 } TqOptions;
 
 extern void        tq_options_default(TqOptions *options);

@@ -60,6 +60,7 @@ static char        **all_names = NULL;  /* names of all queues */
 static int           all_names_count = 0;
 static int           bucket = -1; /* current leaf of the archive */
 static int           any_ordered = -1;
+static int           any_redacted = -1;
 
 #define QUEUE_COLUMNS                                                         \
 	"SELECT q.queue_id, q.name, r.oid, q.options,"                            \
@@ -111,6 +112,9 @@ static TqStmt stmt_ordered = {
 	"SELECT FROM taskq.queue"
 	" WHERE options ?| ARRAY['key_policy', 'max_running_per_key']"};
 
+static TqStmt stmt_redacted = {
+	"SELECT FROM taskq.queue WHERE options ? 'redact'"};
+
 static TqStmt stmt_names = {
 	"SELECT name FROM taskq.queue WHERE queue_id <> 0 ORDER BY name"};
 
@@ -150,7 +154,7 @@ tq_queue_refresh(void)
 	last_found = NULL;
 	all_queues = NULL;
 	all_names = NULL;
-	bucket = any_ordered = -1;
+	bucket = any_ordered = any_redacted = -1;
 	MemoryContextReset(cache_context);
 	ctl.hcxt = cache_context;
 	ctl.keysize = TQ_MAX_NAME + 1;
@@ -458,6 +462,15 @@ tq_queue_any_ordered(void)
 	if (any_ordered < 0)
 		any_ordered = tq_spi_exists(&stmt_ordered, NULL);
 	return any_ordered > 0;
+}
+
+/* Has any queue, or queue '*', the option redact? */
+bool
+tq_queue_any_redacted(void)
+{
+	if (any_redacted < 0)
+		any_redacted = tq_spi_exists(&stmt_redacted, NULL);
+	return any_redacted > 0;
 }
 
 /* Is the queue, or queue '*', paused? */

@@ -27,6 +27,7 @@ extern char   **tq_queue_names(int *count);
 extern const TqOptions *tq_queue_defaults(void);
 extern const TqOptions *tq_queue_options_now(const TqQueue *queue);
 extern bool             tq_queue_any_ordered(void);
+extern bool             tq_queue_any_redacted(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
 extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
 extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);

@@ -84,6 +84,7 @@ static void  forget(void);
 static int32 number_of(Oid role, bool wait);
 static void  load_grants(void);
 static int   granted(Oid user, int32 queue_id);
+static int   complete(int rights);
 
 /*
  * The number of a role, assigned if it has none.  Waits for a concurrent
@@ -204,7 +205,7 @@ tq_role_rights_of(Oid user, const TqQueue *queue)
 		return TQ_RIGHT_ALL;
 	if (OidIsValid(queue->owner) && has_privs_of_role(user, queue->owner))
 		return TQ_RIGHT_ALL;
-	return granted(user, queue->queue_id);
+	return complete(granted(user, queue->queue_id));
 }
 
 /* The rights of current_user on all queues. */
@@ -220,7 +221,14 @@ tq_role_rights_all_of(Oid user)
 {
 	if (superuser_arg(user) || has_privs_of_role(user, tq_catalog()->owner))
 		return TQ_RIGHT_ALL;
-	return granted(user, 0);
+	return complete(granted(user, 0));
+}
+
+/* A role that may read may also observe. */
+static int
+complete(int rights)
+{
+	return (rights & TQ_RIGHT_READ) != 0 ? rights | TQ_RIGHT_OBSERVE : rights;
 }
 
 /* May current_user see everything except the contents of tasks? */

@@ -530,7 +530,7 @@ tell(TqChange *change, ReturnSetInfo *result)
 	TqInfo info;
 
 	tq_task_info_begin(&info);
-	info.sight.all = info.sight.all_payload = true;
+	tq_visibility_open(&info.sight);
 	for (int i = 0; i < change->count; i++)
 	{
 		const TqEntry *entry = &change->entries[i];

@@ -129,7 +129,7 @@ call_for_one(One *one)
 	{
 		tq_snapshot_renew();
 		tq_task_info_begin(&info);
-		info.sight.all = info.sight.all_payload = true;
+		tq_visibility_open(&info.sight);
 		tq_change_return(one->call, &info, one->task_id, one->result);
 	}
 	tq_call_end(one->call);

@@ -25,6 +25,7 @@
 #include "cache/role.h"
 #include "command/checkpoint.h"
 #include "engine/call.h"
+#include "query/contents.h"
 #include "store/archive.h"
 
 PG_FUNCTION_INFO_V1(taskq_checkpoints);
@@ -54,6 +55,9 @@ static TqStmt stmt_look = {
 	" WHERE l.task_id = $1 AND l.part = " PART " ORDER BY e.n",
 	{INT8OID}};
 
+static void show_member(const char *name, bool reads,
+						const TqRedaction *redaction, Datum *value,
+						bool *isnull);
 static bool small_member(Jsonb *checkpoint, const char *name, Datum *value);
 
 /* Call before the row is written with a new checkpoint. */
@@ -101,20 +105,25 @@ small_member(Jsonb *checkpoint, const char *name, Datum *value)
 Datum
 taskq_checkpoints(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	int64          task_id = tq_arg_int8(fcinfo, 0, "task_id");
-	Datum          arg = Int64GetDatum(task_id);
-	TqCall         call;
-	TqTask         task;
-	uint64         rows;
-	TqSpi          spi;
+	ReturnSetInfo     *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	int64              task_id = tq_arg_int8(fcinfo, 0, "task_id");
+	Datum              arg = Int64GetDatum(task_id);
+	TqCall             call;
+	TqTask             task;
+	uint64             rows;
+	TqSpi              spi;
+	const TqRedaction *redaction;
+	bool               reads;
 
 	tq_srf_begin(fcinfo);
 	tq_call_begin_look(&call);
 	if (!tq_archive_find_any(&call, task_id, &task))
 		tq_error_no_such_task(task_id);
 	tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
-						 TQ_RIGHT_READ);
+						 TQ_RIGHT_OBSERVE);
+	reads =
+		(tq_role_rights(tq_queue_by_id(task.f.queue_id)) & TQ_RIGHT_READ) != 0;
+	redaction = tq_contents_redaction(task.f.queue_id);
 	tq_spi_enter(&spi);
 	rows = (task.i.large & BIT) == 0 ? 0
 									 : tq_spi_read(&stmt_look, &arg, NULL, 0);
@@ -125,9 +134,53 @@ taskq_checkpoints(PG_FUNCTION_ARGS)
 
 		for (int j = 0; j < 5; j++)
 			values[j] = tq_spi_get(i, j + 1, &nulls[j]);
+		show_member("cursor", reads, redaction, &values[2], &nulls[2]);
+		show_member("items", reads, redaction, &values[3], &nulls[3]);
 		tq_srf_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);
 	tq_call_end(&call);
 	return (Datum) 0;
+}
+
+/*
+ * Show a member of a checkpoint as current_user may see it: the paths of the
+ * redaction begin at the checkpoint.
+ */
+static void
+show_member(const char *name, bool reads, const TqRedaction *redaction,
+			Datum *value, bool *isnull)
+{
+	JsonbParseState *state = NULL;
+	JsonbValue       key;
+	JsonbValue       whole;
+	JsonbValue      *member;
+	Jsonb           *document;
+
+	*isnull = *isnull || !reads;
+	if (*isnull || redaction == NULL)
+		return;
+	key.type = jbvString;
+	key.val.string.val = (char *) name;
+	key.val.string.len = (int) strlen(name);
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	(void) pushJsonbValue(&state, WJB_KEY, &key);
+	document = DatumGetJsonbP(*value);
+	whole.type = jbvBinary;
+	whole.val.binary.data = &document->root;
+	whole.val.binary.len = VARSIZE_ANY_EXHDR(document);
+	if (JB_ROOT_IS_SCALAR(document))
+		(void) JsonbExtractScalar(&document->root, &whole);
+	(void) pushJsonbValue(&state, WJB_VALUE, &whole);
+	document = tq_redaction_apply(
+		redaction,
+		JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL)));
+	if (!JB_ROOT_IS_OBJECT(document))
+	{
+		*value = JsonbPGetDatum(document);
+		return;
+	}
+	member = getKeyJsonValueFromContainer(&document->root, name,
+										  (int) strlen(name), NULL);
+	*value = JsonbPGetDatum(JsonbValueToJsonb(member));
 }

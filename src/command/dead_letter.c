@@ -29,8 +29,9 @@ static TqStmt stmt_headers = {
 	"SELECT coalesce($1, '{}') || jsonb_build_object('dead_letter',"
 	" jsonb_strip_nulls(jsonb_build_object("
 	"   'task_id', $2, 'queue', $3, 'reason', $4, 'attempt', $5,"
-	"   'error', $6, 'died_at', $7)))",
-	{JSONBOID, INT8OID, TEXTOID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID}};
+	"   'error', $6, 'died_at', $7, 'redact', $8)))",
+	{JSONBOID, INT8OID, TEXTOID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID,
+	 JSONBOID}};
 
 static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", {JSONBOID}};
 
@@ -120,13 +121,17 @@ copy_one(void *arg)
 	tq_call_end(&call);
 }
 
-/* Return the task's headers, with the origin of the copy. */
+/*
+ * Return the task's headers, with the origin of the copy.  Readers of the copy
+ * must not see what the option redact of its queue hides (query/contents.c),
+ * even if that queue is dropped.
+ */
 static Jsonb *
 origin_headers(TqTask *task, const TqQueue *queue)
 {
 	const char *reason = tq_reason_name((TqReason) task->f.reason);
-	Datum       args[7];
-	bool        nulls[7] = {false};
+	Datum       args[8];
+	bool        nulls[8] = {false};
 	Jsonb      *headers;
 	TqSpi       spi;
 
@@ -139,6 +144,10 @@ origin_headers(TqTask *task, const TqQueue *queue)
 	args[5] = last_error(task, &nulls[5]);
 	args[6] = task->value[TQ_COL_FINISHED_AT];
 	nulls[6] = task->isnull[TQ_COL_FINISHED_AT];
+	nulls[7] = queue->options.redact == NULL ||
+			   queue->options.redact->count == 0;
+	args[7] = nulls[7] ? (Datum) 0
+					   : JsonbPGetDatum(queue->options.redact->list);
 	tq_spi_enter(&spi);
 	tq_spi_run(&stmt_headers, args, nulls, SPI_OK_SELECT, 1);
 	headers = tq_spi_jsonb(&spi, 0, 1);

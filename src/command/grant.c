@@ -80,6 +80,8 @@ static TqStmt stmt_functions = {
 	"                  AND d.refobjid = $1",
 	{OIDOID, OIDOID}};
 
+#define WORDS "Allowed: submit, work, observe, read, manage."
+
 static int   parse_rights(FunctionCallInfo fcinfo, int n);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
 static void  change_execute(Oid role, int rights, int left, bool grant);
@@ -153,8 +155,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 		tq_error_required("rights");
 	words = tq_arg_array(fcinfo, n, "rights", TEXTOID, &count);
 	if (count == 0)
-		tq_error_invalid("rights", "must not be empty",
-						 "Allowed: submit, work, read, manage.");
+		tq_error_invalid("rights", "must not be empty", WORDS);
 	tq_place_begin(&place, "rights");
 	for (int i = 0; i < count; i++)
 	{
@@ -165,13 +166,14 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 			rights |= TQ_RIGHT_SUBMIT;
 		else if (strcmp(word, "work") == 0)
 			rights |= TQ_RIGHT_WORK;
+		else if (strcmp(word, "observe") == 0)
+			rights |= TQ_RIGHT_OBSERVE;
 		else if (strcmp(word, "read") == 0)
 			rights |= TQ_RIGHT_READ;
 		else if (strcmp(word, "manage") == 0)
 			rights |= TQ_RIGHT_MANAGE;
 		else
-			tq_error_invalid("rights", "has an unknown value",
-							 "Allowed: submit, work, read, manage.");
+			tq_error_invalid("rights", "has an unknown value", WORDS);
 	}
 	tq_place_end(&place);
 	return rights;

@@ -175,13 +175,13 @@ find_task(TqExplain *e, int64 task_id, TqTask *task)
 	if (queue == NULL)
 		tq_error_no_such_task(task_id);
 	rights = tq_role_rights(queue);
-	e->words = (rights & TQ_RIGHT_READ) != 0;
+	e->words = (rights & TQ_RIGHT_OBSERVE) != 0;
 	e->names = true;
 	if (!e->words && !tq_role_is_monitor())
 	{
 		if (rights == 0)
 			tq_error_no_such_task(task_id);
-		tq_error_task_right(task_id, TQ_RIGHT_READ);
+		tq_error_task_right(task_id, TQ_RIGHT_OBSERVE);
 	}
 	return queue;
 }

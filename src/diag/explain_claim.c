@@ -134,7 +134,7 @@ check_rights(TqExplain *e, Claim *claim)
 		queue = tq_queue_find(claim->queue_name);
 	rights = see_rights(e, queue);
 	if (claim->queue_name != NULL &&
-		(rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) == 0 && !e->names)
+		(rights & (TQ_RIGHT_WORK | TQ_RIGHT_OBSERVE)) == 0 && !e->names)
 		tq_error_no_right(queue != NULL ? queue->name : TQ_QUEUE_ALL,
 						  TQ_RIGHT_WORK);
 	if (claim->worker_name != NULL)
@@ -150,8 +150,8 @@ see_rights(TqExplain *e, const TqQueue *queue)
 {
 	int rights = queue != NULL ? tq_role_rights(queue) : tq_role_rights_all();
 
-	e->names = (rights & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
-	e->words = (rights & (TQ_RIGHT_WORK | TQ_RIGHT_READ)) != 0;
+	e->names = (rights & TQ_RIGHT_OBSERVE) != 0 || tq_role_is_monitor();
+	e->words = (rights & (TQ_RIGHT_WORK | TQ_RIGHT_OBSERVE)) != 0;
 	return rights;
 }
 

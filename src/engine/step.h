@@ -59,10 +59,10 @@ typedef struct TqStepHooks
 				  const TqMoveAnswer *answer);
 	/*
 	 * what a worker gets with a step in addition to the task; its payload, if
-	 * it has none of its own
+	 * it has none of its own, whole or as current_user may see it
 	 */
 	void (*carry)(TqTask *task, Datum *values, bool *nulls);
-	Datum (*payload)(const TqTask *task, bool *isnull);
+	Datum (*payload)(const TqTask *task, bool whole, bool *isnull);
 	/* its name; NULL: the workflow no longer exists */
 	char *(*name)(const TqTask *task);
 	/*

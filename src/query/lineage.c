@@ -84,7 +84,7 @@ taskq_lineage(PG_FUNCTION_ARGS)
 		tq_error_no_such_task(task_id);
 	if (!lineage.sight.all)
 		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
-							 TQ_RIGHT_READ);
+							 TQ_RIGHT_OBSERVE);
 	tell_recreated_from(&lineage, &task);
 	tell_recreated_as(&lineage, &task);
 	origin_id = origin_of(&task);
@@ -121,7 +121,7 @@ tell(Lineage *lineage, const TqTask *task, const char *relation,
 	bool  nulls[3] = {false, false, false};
 
 	if (!lineage->sight.all &&
-		!tq_visibility_reads(&lineage->sight, task->f.queue_id))
+		!tq_visibility_observes(&lineage->sight, task->f.queue_id))
 		return;
 	values[0] = Int64GetDatum(task->f.task_id);
 	values[1] = CStringGetTextDatum(relation);

@@ -218,8 +218,8 @@ readable_queues(const char *name)
 		if (queue == NULL)
 			continue;
 		if (name != NULL && !tq_role_is_monitor())
-			tq_role_require(queue, TQ_RIGHT_READ);
-		if ((tq_role_rights(queue) & TQ_RIGHT_READ) != 0 ||
+			tq_role_require(queue, TQ_RIGHT_OBSERVE);
+		if ((tq_role_rights(queue) & TQ_RIGHT_OBSERVE) != 0 ||
 			tq_role_is_monitor())
 			ids[count++] = queue->queue_id;
 	}

@@ -553,7 +553,7 @@ apply_word(TaskScan *scan, Taken taken, const char *word)
 			queue = tq_queue_find(word);
 			if (queue == NULL ||
 				(!scan->info.sight.all &&
-				 !tq_visibility_reads(&scan->info.sight, queue->queue_id)))
+				 !tq_visibility_observes(&scan->info.sight, queue->queue_id)))
 			{
 				nothing(scan);
 				break;

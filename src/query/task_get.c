@@ -45,6 +45,7 @@ PG_FUNCTION_INFO_V1(taskq_get_many);
 PG_FUNCTION_INFO_V1(taskq_list);
 PG_FUNCTION_INFO_V1(taskq_may_read);
 PG_FUNCTION_INFO_V1(taskq_may_read_payload);
+PG_FUNCTION_INFO_V1(taskq_may_observe);
 PG_FUNCTION_INFO_V1(taskq_may_see_worker);
 PG_FUNCTION_INFO_V1(taskq_task_progress);
 
@@ -66,11 +67,11 @@ static bool  may_see(Look *look, const TqTask *task);
 static bool  has_submitted(const TqTask *task);
 static bool  may_see_progress(int64 task_id, bool *words);
 static bool  sees_workers(void);
-static bool  reads(int32 queue_id);
 static void  add_resume_row(ReturnSetInfo *result, int64 resume_after);
 static int64 read_max_examined(FunctionCallInfo fcinfo);
 static void  read_list_filter(FunctionCallInfo fcinfo, Look *look,
 							  TqTaskFilter *filter);
+static bool has_right(int32 queue_id, TqRight right);
 
 Datum
 taskq_get(PG_FUNCTION_ARGS)
@@ -114,7 +115,7 @@ tq_task_get_outcome(int64 task_id, TqTaskOutcome *outcome)
 	if (found)
 	{
 		if (has_submitted(&task))
-			look.info.sight.all_payload = true;
+			look.info.sight.all_words = look.info.sight.all_payload = true;
 		else if (!may_see(&look, &task))
 			tq_error_no_such_task(task_id);
 		outcome->state = (TqState) task.f.state;
@@ -286,7 +287,7 @@ read_list_filter(FunctionCallInfo fcinfo, Look *look, TqTaskFilter *filter)
 		if (queue == NULL)
 			tq_error_no_such_queue(name);
 		if (!look->info.sight.all)
-			tq_role_require(queue, TQ_RIGHT_READ);
+			tq_role_require(queue, TQ_RIGHT_OBSERVE);
 		filter->all_queues = false;
 		filter->queues = palloc(sizeof(int32));
 		filter->queues[0] = queue->queue_id;
@@ -300,19 +301,29 @@ Datum
 taskq_may_read(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
-				   (reads(PG_GETARG_INT32(0)) || tq_role_is_monitor()));
+				   (has_right(PG_GETARG_INT32(0), TQ_RIGHT_OBSERVE) ||
+					tq_role_is_monitor()));
 }
 
 /* For views: may current_user see their payloads? */
 Datum
 taskq_may_read_payload(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(!PG_ARGISNULL(0) && reads(PG_GETARG_INT32(0)));
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
+				   has_right(PG_GETARG_INT32(0), TQ_RIGHT_READ));
 }
 
-/* Has current_user the right to read a queue, or (0) all queues? */
+/* For views: may current_user see their messages? */
+Datum
+taskq_may_observe(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
+				   has_right(PG_GETARG_INT32(0), TQ_RIGHT_OBSERVE));
+}
+
+/* Has current_user the right on a queue, or (0) on all queues? */
 static bool
-reads(int32 queue_id)
+has_right(int32 queue_id, TqRight right)
 {
 	TqQueue *queue;
 	int      rights = 0;
@@ -323,7 +334,7 @@ reads(int32 queue_id)
 		rights = tq_role_rights_all();
 	else if (queue != NULL)
 		rights = tq_role_rights(queue);
-	return (rights & TQ_RIGHT_READ) != 0;
+	return (rights & right) != 0;
 }
 
 /*
@@ -354,7 +365,7 @@ taskq_task_progress(PG_FUNCTION_ARGS)
 
 /*
  * For the view of workers: a role sees the workers of roles whose privileges
- * it has; readers of all queues and pg_monitor see all workers.
+ * it has; observers of all queues and pg_monitor see all workers.
  */
 Datum
 taskq_may_see_worker(PG_FUNCTION_ARGS)
@@ -394,7 +405,7 @@ static bool
 sees_workers(void)
 {
 	return tq_role_is_monitor() ||
-		   (tq_role_rights_all() & (TQ_RIGHT_READ | TQ_RIGHT_MANAGE)) != 0;
+		   (tq_role_rights_all() & (TQ_RIGHT_OBSERVE | TQ_RIGHT_MANAGE)) != 0;
 }
 
 /* May current_user see the progress of the task? words: also the message? */
@@ -408,7 +419,7 @@ may_see_progress(int64 task_id, bool *words)
 	look_begin(&look);
 	if (tq_task_page_find_one(look.find, task_id, &task))
 	{
-		*words = tq_visibility_reads(&look.info.sight, task.f.queue_id);
+		*words = tq_visibility_observes(&look.info.sight, task.f.queue_id);
 		may = *words || look.info.sight.all;
 	}
 	look_end(&look);
@@ -445,10 +456,10 @@ may_see(Look *look, const TqTask *task)
 	if (queue == NULL)
 		return false;
 	if (look->info.sight.all ||
-		tq_visibility_reads(&look->info.sight, task->f.queue_id))
+		tq_visibility_observes(&look->info.sight, task->f.queue_id))
 		return true;
 	if (tq_role_rights(queue) != 0)
-		tq_error_task_right(task->f.task_id, TQ_RIGHT_READ);
+		tq_error_task_right(task->f.task_id, TQ_RIGHT_OBSERVE);
 	return false;
 }
 

@@ -2,8 +2,8 @@
  * task_info.c
  *		Tasks as readers see them: rows of taskq.task_info.
  *
- * The contents of a task (payload, results, errors, messages) are visible to
- * roles that may read its queue; pg_monitor sees everything else.  Names of
+ * query/contents.c decides what is visible of messages, errors and contents;
+ * pg_monitor sees everything else.  Names of
  * workers and roles, and values in taskq.large, are read with the active
  * snapshot; progress, and the time a worker was last seen, come from shared
  * memory.
@@ -23,11 +23,11 @@
 #include "cache/queue.h"
 #include "engine/liveness.h"
 #include "engine/step.h"
+#include "query/contents.h"
 #include "query/task_content.h"
 #include "query/task_info.h"
 #include "query/visibility.h"
 #include "shared/running.h"
-#include "store/large.h"
 
 typedef enum NameKind
 {
@@ -66,11 +66,11 @@ static void  put(Row *row, TqInfoColumn column, Datum value);
 static void  put_word(Row *row, TqInfoColumn column, const char *word);
 static void  put_time(Row *row, TqInfoColumn column, TimestampTz time);
 static void  put_column(Row *row, TqInfoColumn column, TqColumn from);
-static void  put_large(Row *row, TqInfoColumn column, TqColumn from);
+static void  put_contents(Row *row, TqInfoColumn column, TqColumn from);
 static void  put_name(Row *row, TqInfoColumn column, NameKind kind, int32 id);
 static void  put_fixed(Row *row);
 static void  put_carried(Row *row);
-static void  put_running(Row *row, bool payload);
+static void  put_running(Row *row);
 static text *name_of(TqInfo *info, NameKind kind, int32 id);
 
 /* Include all columns, unless the caller restricts them. */
@@ -96,8 +96,7 @@ tq_task_info_begin(TqInfo *info)
 void
 tq_task_info_row(TqInfo *info, TqTask *task, Datum *values, bool *nulls)
 {
-	Row  row = {info, task, values, nulls};
-	bool payload = tq_visibility_reads(&info->sight, task->f.queue_id);
+	Row row = {info, task, values, nulls};
 
 	memset(nulls, true, sizeof(bool) * TQ_SCAN_COLUMNS);
 	put_fixed(&row);
@@ -119,9 +118,8 @@ tq_task_info_row(TqInfo *info, TqTask *task, Datum *values, bool *nulls)
 	put_name(&row, TQ_INFO_WORKER, NAME_WORKER, task->f.worker_id);
 	put_name(&row, TQ_INFO_SUBMITTED_BY, NAME_ROLE, task->f.submitted_by);
 	put_name(&row, TQ_INFO_RUN_AS, NAME_ROLE, task->i.run_as);
-	if (payload)
-		put_carried(&row);
-	put_running(&row, payload);
+	put_carried(&row);
+	put_running(&row);
 }
 
 static void
@@ -153,12 +151,14 @@ put_column(Row *row, TqInfoColumn column, TqColumn from)
 		put(row, column, row->task->value[from]);
 }
 
+/* If current_user may see it */
 static void
-put_large(Row *row, TqInfoColumn column, TqColumn from)
+put_contents(Row *row, TqInfoColumn column, TqColumn from)
 {
 	Datum value;
 
-	if (row->info->wanted[column] && tq_large_look(row->task, from, &value))
+	if (row->info->wanted[column] &&
+		tq_contents_get(&row->info->sight, row->task, from, &value))
 		put(row, column, value);
 }
 
@@ -201,26 +201,24 @@ put_fixed(Row *row)
 	put_word(row, TQ_INFO_DESCENT, tq_state_name((TqState) i->descent));
 }
 
-/* The contents of the task. */
+/* What callers have written. */
 static void
 put_carried(Row *row)
 {
 	const bool *wanted = row->info->wanted;
-	Datum       payload;
 	Datum       errors;
 	char       *error;
 	int         length;
 
-	put_large(row, TQ_INFO_MESSAGE, TQ_COL_MESSAGE);
-	if (wanted[TQ_INFO_PAYLOAD] &&
-		tq_task_content_payload(row->task, &payload))
-		put(row, TQ_INFO_PAYLOAD, payload);
-	put_large(row, TQ_INFO_DATA, TQ_COL_DATA);
-	put_large(row, TQ_INFO_HEADERS, TQ_COL_HEADERS);
-	put_large(row, TQ_INFO_RESULT, TQ_COL_RESULT);
-	put_large(row, TQ_INFO_CHECKPOINT, TQ_COL_CHECKPOINT);
+	put_contents(row, TQ_INFO_MESSAGE, TQ_COL_MESSAGE);
+	put_contents(row, TQ_INFO_PAYLOAD, TQ_COL_PAYLOAD);
+	put_contents(row, TQ_INFO_DATA, TQ_COL_DATA);
+	put_contents(row, TQ_INFO_HEADERS, TQ_COL_HEADERS);
+	put_contents(row, TQ_INFO_RESULT, TQ_COL_RESULT);
+	put_contents(row, TQ_INFO_CHECKPOINT, TQ_COL_CHECKPOINT);
 	if ((wanted[TQ_INFO_ERRORS] || wanted[TQ_INFO_ERROR]) &&
-		tq_task_content_errors(row->task, &errors, &error, &length))
+		tq_task_content_errors(&row->info->sight, row->task, &errors, &error,
+							   &length))
 	{
 		put(row, TQ_INFO_ERRORS, errors);
 		if (error != NULL)
@@ -231,7 +229,7 @@ put_carried(Row *row)
 
 /* What its worker reported, and when the worker was last seen. */
 static void
-put_running(Row *row, bool payload)
+put_running(Row *row)
 {
 	const bool        *wanted = row->info->wanted;
 	const TqTaskFixed *f = &row->task->f;
@@ -246,7 +244,8 @@ put_running(Row *row, bool payload)
 	{
 		if (progress >= 0)
 			put(row, TQ_INFO_PROGRESS, Float4GetDatum(progress));
-		if (payload && message[0] != '\0')
+		if (message[0] != '\0' &&
+			tq_visibility_observes(&row->info->sight, f->queue_id))
 			put_word(row, TQ_INFO_PROGRESS_MESSAGE, message);
 	}
 	if (wanted[TQ_INFO_WORKER_SEEN] && f->worker_id != 0 &&

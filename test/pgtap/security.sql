@@ -26,8 +26,9 @@ SELECT is_empty('SELECT f.name FROM function f JOIN pg_language l ON l.oid = f.p
 SELECT is_empty('SELECT name FROM function WHERE proisstrict OR proleakproof OR prosupport <> 0', 'no function is strict, leakproof, or has a support function');
 SELECT set_eq('SELECT name FROM function WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', ARRAY[
     'taskq_version()', 'taskq.state_name(smallint)', 'taskq.reason_name(smallint)',
-    'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_see_worker(integer)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.metric_minutes(integer)', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
+    'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_observe(integer)',
+    'taskq.contents(integer,jsonb)', 'taskq.workflow_contents(bigint,jsonb)', 'taskq.may_see_worker(integer)',
     'taskq.task_progress(bigint,bigint)', 'taskq.workflow_look(bigint)',
     'taskq.workflow_step_rows(bigint)', 'taskq.batch_rows(bigint)'], 'EXECUTE is PUBLIC''s only on what the views call');
 SELECT set_eq($$

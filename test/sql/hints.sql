@@ -53,7 +53,7 @@ SELECT m.key, m.value FROM jsonb_each(jsonb_build_object('task_id', :waiting, 'v
          "time_limit": "1 min", "order": "lifo", "key_policy": "serial", "max_running": 1, "max_running_per_key": 1,
          "rate_limit": {"count": 1, "per": "1 s"}, "max_depth": 10, "max_payload": 1000, "retention": "1 h", "retention_dead": "1 d",
          "reference_window": "1 h", "on_worker_death": "hold", "dead_letter_queue": "h other", "notify": true, "history": "transitions",
-         "claim_durability": "flushed", "expect_workers": false, "executor": {"workers": 1}, "deadline_in": "1 h"}') m;
+         "claim_durability": "flushed", "expect_workers": false, "executor": {"workers": 1}, "redact": ["$.a"], "deadline_in": "1 h"}') m;
 INSERT INTO t.members VALUES
     ('outcome', '"complete"', '{}'),
     ('result', '1', '{"outcome": "complete"}'),

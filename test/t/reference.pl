@@ -316,6 +316,7 @@ for my $row (table(section('Rights'), 'right'))
 agree('rights', \%rights, { map { @$_ } rows(<<'SQL') });
 SELECT function, CASE WHEN rights & 1 > 0 THEN 'submit ' ELSE '' END
        || CASE WHEN rights & 2 > 0 THEN 'work ' ELSE '' END
+       || CASE WHEN rights & 16 > 0 THEN 'observe ' ELSE '' END
        || CASE WHEN rights & 4 > 0 THEN 'read ' ELSE '' END
        || CASE WHEN rights & 8 > 0 THEN 'manage ' ELSE '' END
   FROM taskq.function_right

@@ -84,6 +84,7 @@ static void  set_for_now(const char *name, const char *value);
 static void  read_path(void *arg);
 static void  compare(void *arg);
 static void  apply(void *arg);
+static char *without_value(char *message, const char *path);
 static void  fill_whole(void *arg);
 static char *path_of(JsonbContainer *container);
 static bool  select_first(const char *word, Jsonb *document, Jsonb **found,
@@ -359,14 +360,35 @@ tq_value_match(JsonPath *path, Jsonb *document, bool *result, char **wrong)
 	*wrong = error_of(apply, &selection);
 	if (*wrong != NULL)
 	{
-		*wrong = psprintf("%s: %s",
-						  DatumGetCString(DirectFunctionCall1(
-							  jsonpath_out, PointerGetDatum(path))),
-						  *wrong);
+		char *text = DatumGetCString(
+			DirectFunctionCall1(jsonpath_out, PointerGetDatum(path)));
+
+		*wrong = psprintf("%s: %s", text, without_value(*wrong, text));
 		return false;
 	}
 	*result = !selection.isnull && DatumGetBool(selection.result);
 	return true;
+}
+
+/*
+ * PostgreSQL's message may quote a value, as that of datetime() does.  Roles
+ * that may not see contents see errors, so anything quoted that is not part of
+ * the path is replaced.
+ */
+static char *
+without_value(char *message, const char *path)
+{
+	char *begin = strchr(message, '"');
+	char *end = strrchr(message, '"');
+	char *quoted;
+
+	if (begin == NULL || begin == end)
+		return message;
+	quoted = pnstrdup(begin + 1, end - begin - 1);
+	if (strstr(path, quoted) != NULL)
+		return message;
+	return psprintf("%.*s\"...\"%s", (int) (begin - message), message,
+					end + 1);
 }
 
 /* Call a jsonpath function, whose result may be null. */
@@ -469,7 +491,7 @@ select_first(const char *word, Jsonb *document, Jsonb **found, char **wrong)
 	*wrong = error_of(apply, &selection);
 	if (*wrong != NULL)
 	{
-		*wrong = psprintf("%s: %s", word, *wrong);
+		*wrong = psprintf("%s: %s", word, without_value(*wrong, word));
 		return false;
 	}
 	if (!selection.isnull)

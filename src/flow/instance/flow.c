@@ -402,7 +402,8 @@ tq_flow_missing(int64 workflow_id)
 
 /*
  * What may current_user see of instances? 0: nothing, 1: the steps whose
- * queues it may read, 2: everything.
+ * queues it may observe, 2: also the contents, as far as they are not redacted
+ * (flow_contents.c).
  */
 int
 tq_flow_sight(const TqTemplate *template)
@@ -413,7 +414,7 @@ tq_flow_sight(const TqTemplate *template)
 	rights_of(template, &any, &all);
 	if ((all & TQ_RIGHT_READ) != 0)
 		return 2;
-	return (any & TQ_RIGHT_READ) != 0 || tq_role_is_monitor() ? 1 : 0;
+	return (any & TQ_RIGHT_OBSERVE) != 0 || tq_role_is_monitor() ? 1 : 0;
 }
 
 /* Did current_user start the instance, and may it still do so? */
@@ -449,7 +450,7 @@ tq_flow_require_sight(const TqFlow *flow)
 	int sight = tq_flow_sight(flow->template);
 
 	if (sight == 0)
-		tq_flow_require(flow, TQ_RIGHT_READ, false);
+		tq_flow_require(flow, TQ_RIGHT_OBSERVE, false);
 	return sight;
 }
 
@@ -494,7 +495,8 @@ tq_flow_rights(const TqStep *step)
 bool
 tq_flow_sees(const TqStep *step)
 {
-	return (tq_flow_rights(step) & TQ_RIGHT_READ) != 0 || tq_role_is_monitor();
+	return (tq_flow_rights(step) & TQ_RIGHT_OBSERVE) != 0 ||
+		   tq_role_is_monitor();
 }
 
 static void

@@ -20,6 +20,11 @@
 #include "flow/instance/flow.h"
 #include "flow/instance/results.h"
 #include "flow/instance/step_rule.h"
+#include "query/contents.h"
+
+/* How results are shown. */
+#define WITH_PARTS 1 /* those of batches include the list of parts */
+#define REDACTED 2   /* as current_user may see them */
 
 #define RESULT                                                                \
 	"CASE WHEN a.large & 8 <> 0"                                              \
@@ -33,7 +38,8 @@
 	"     ELSE a.errors END -> -1 ->> 'error'"
 #define COLUMNS                                                               \
 	"a.step_id, a.state::integer, " RESULT ","                                \
-	" CASE WHEN a.state = " TQ_SQL_STATE_DEAD " THEN " LAST_ERROR " END"      \
+	" CASE WHEN a.state = " TQ_SQL_STATE_DEAD " THEN " LAST_ERROR " END,"     \
+	" a.queue_id"                                                             \
 	" FROM taskq.archive_keep a WHERE a.workflow_id = $1"
 
 static TqStmt stmt_members = {"SELECT " COLUMNS " AND a.step_id > 16383"
@@ -61,20 +67,20 @@ static TqStmt stmt_error = {"SELECT " LAST_ERROR
 
 static Jsonb *of_step(int64 task_id, bool of_moment);
 static Jsonb *object_of(int64 workflow_id, const TqTemplate *template,
-						const TqStepList *steps, bool parts, Size max);
+						const TqStepList *steps, int how, Size max);
 static void   add_steps(JsonbParseState **state, int64 workflow_id,
 						const TqTemplate *template, const TqStepList *steps,
-						bool parts, Size *size, Size max);
+						int how, Size *size, Size max);
 static void   add_ended(JsonbParseState **state, int64    workflow_id,
-						const TqTemplate *template, Datum places, bool parts,
+						const TqTemplate *template, Datum places, int how,
 						Size *size, Size max);
 static void   push_ended(JsonbParseState **state, TupleTableSlot *slot,
-						 const TqTemplate *template, bool parts, Size *size);
+						 const TqTemplate *template, int how, Size *size);
 static void   add_members(JsonbParseState **state, int64  workflow_id,
-						  const TqTemplate *template, int place, Size *size,
-						  Size max);
+						  const TqTemplate *template, int place, int how,
+						  Size *size, Size max);
 static void   push_member(JsonbParseState **state, TqSpi *spi, uint64 row,
-						  Size *size);
+						  int how, Size *size);
 
 static char       *error_of(int64 task_id);
 static JsonbValue *push_error(JsonbParseState **state, const char *error);
@@ -148,7 +154,15 @@ Jsonb *
 tq_results_of(int64             workflow_id, const TqTemplate *template,
 			  const TqStepList *steps, Size max)
 {
-	return object_of(workflow_id, template, steps, true, max);
+	return object_of(workflow_id, template, steps, WITH_PARTS, max);
+}
+
+/* The same, as current_user may see them. */
+Jsonb *
+tq_results_shown(int64             workflow_id, const TqTemplate *template,
+				 const TqStepList *steps, Size max)
+{
+	return object_of(workflow_id, template, steps, WITH_PARTS | REDACTED, max);
 }
 
 /*
@@ -161,19 +175,19 @@ tq_results_told(int64         workflow_id, const TqTemplate *template,
 				const TqStep *step, Size max)
 {
 	return object_of(workflow_id, template, &step->parents,
-					 step->type != TQ_STEP_BATCH_WORKER, max);
+					 step->type == TQ_STEP_BATCH_WORKER ? 0 : WITH_PARTS, max);
 }
 
-/* If parts is false, the list of parts is omitted from results of batches. */
+/* Without WITH_PARTS, the list of parts is omitted from results of batches. */
 static Jsonb *
 object_of(int64             workflow_id, const TqTemplate *template,
-		  const TqStepList *steps, bool parts, Size max)
+		  const TqStepList *steps, int how, Size max)
 {
 	JsonbParseState *state = NULL;
 	Size             size = 0;
 
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, workflow_id, template, steps, parts, &size, max);
+	add_steps(&state, workflow_id, template, steps, how, &size, max);
 	if (size > max)
 		return NULL;
 	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
@@ -201,8 +215,8 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 	push_document(&state, WJB_VALUE, flow->start.input);
 	push_word(&state, WJB_KEY, "results");
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
-	add_steps(&state, flow->workflow_id, flow->template, &all, true, &size,
-			  TQ_MAX_DOCUMENT);
+	add_steps(&state, flow->workflow_id, flow->template, &all, WITH_PARTS,
+			  &size, TQ_MAX_DOCUMENT);
 	if (size > TQ_MAX_DOCUMENT)
 		return NULL;
 	(void) pushJsonbValue(&state, WJB_END_OBJECT, NULL);
@@ -211,7 +225,7 @@ tq_results_document(const TqFlow *flow, const TqStep *step)
 
 static void
 add_steps(JsonbParseState **state, int64                workflow_id,
-		  const TqTemplate *template, const TqStepList *steps, bool parts,
+		  const TqTemplate *template, const TqStepList *steps, int how,
 		  Size *size, Size max)
 {
 	int32 *places = palloc(sizeof(int32) * (steps->count + 1));
@@ -220,14 +234,14 @@ add_steps(JsonbParseState **state, int64                workflow_id,
 	for (int i = 0; i < steps->count; i++)
 	{
 		if (template->steps[steps->places[i]].type == TQ_STEP_BATCH_WORKER)
-			add_members(state, workflow_id, template, steps->places[i], size,
-						max);
+			add_members(state, workflow_id, template, steps->places[i], how,
+						size, max);
 		else
 			places[count++] = steps->places[i];
 	}
 	if (count > 0)
 		add_ended(state, workflow_id, template,
-				  tq_spi_int4_array(places, count), parts, size, max);
+				  tq_spi_int4_array(places, count), how, size, max);
 }
 
 /*
@@ -238,7 +252,7 @@ add_steps(JsonbParseState **state, int64                workflow_id,
  */
 static void
 add_ended(JsonbParseState **state, int64    workflow_id,
-		  const TqTemplate *template, Datum places, bool parts, Size *size,
+		  const TqTemplate *template, Datum places, int how, Size *size,
 		  Size max)
 {
 	Relation keep = tq_catalog_open_table(tq_catalog()->leaf[TQ_LEAF_KEEP],
@@ -261,7 +275,7 @@ add_ended(JsonbParseState **state, int64    workflow_id,
 		   index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		push_ended(state, slot, template, parts, size);
+		push_ended(state, slot, template, how, size);
 	}
 	index_endscan(scan);
 	PopActiveSnapshot();
@@ -272,7 +286,7 @@ add_ended(JsonbParseState **state, int64    workflow_id,
 
 static void
 push_ended(JsonbParseState **state, TupleTableSlot *slot,
-		   const TqTemplate *template, bool parts, Size *size)
+		   const TqTemplate *template, int how, Size *size)
 {
 	bool   isnull;
 	int16  state_of = DatumGetInt16(slot_getattr(slot, TQ_COL_STATE, &isnull));
@@ -293,7 +307,12 @@ push_ended(JsonbParseState **state, TupleTableSlot *slot,
 	if (large & TQ_LARGE_BIT(TQ_COL_RESULT))
 		result = tq_results_seen(
 			DatumGetInt64(slot_getattr(slot, TQ_COL_TASK_ID, &isnull)));
-	if (result != NULL && !parts)
+	if (how & REDACTED)
+		result = tq_contents_redact(
+			tq_contents_redaction(
+				DatumGetInt32(slot_getattr(slot, TQ_COL_QUEUE_ID, &isnull))),
+			result);
+	if (result != NULL && (how & WITH_PARTS) == 0)
 		result = DatumGetJsonbP(
 			DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(result),
 								CStringGetTextDatum("batches")));
@@ -306,7 +325,8 @@ push_ended(JsonbParseState **state, TupleTableSlot *slot,
  */
 static void
 add_members(JsonbParseState **state, int64  workflow_id,
-			const TqTemplate *template, int place, Size *size, Size max)
+			const TqTemplate *template, int place, int how, Size *size,
+			Size max)
 {
 	Datum         args[2] = {Int64GetDatum(workflow_id), Int32GetDatum(place)};
 	uint64        rows;
@@ -324,7 +344,7 @@ add_members(JsonbParseState **state, int64  workflow_id,
 		for (uint64 i = 0; i < rows && *size <= max; i++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			push_member(state, &spi, i, size);
+			push_member(state, &spi, i, how, size);
 		}
 		(void) pushJsonbValue(state, WJB_END_ARRAY, NULL);
 	}
@@ -342,12 +362,22 @@ tq_results_error(const char *error)
 }
 
 static void
-push_member(JsonbParseState **state, TqSpi *spi, uint64 row, Size *size)
+push_member(JsonbParseState **state, TqSpi *spi, uint64 row, int how,
+			Size *size)
 {
+	Jsonb *result;
+
 	if (tq_spi_int4(row, 2, 0) == TQ_STATE_DEAD)
 		(void) push_error(state, tq_spi_text(spi, row, 4));
 	else
-		push_result(state, tq_spi_jsonb(spi, row, 3), true, size);
+	{
+		result = tq_spi_jsonb(spi, row, 3);
+		if (how & REDACTED)
+			result = tq_contents_redact(
+				tq_contents_redaction_of(spi->userid, tq_spi_int4(row, 5, 0)),
+				result);
+		push_result(state, result, true, size);
+	}
 }
 
 /* The error of a dead step, as the active snapshot sees it. */

@@ -9,6 +9,8 @@
 
 #include "flow/instance/flow_types.h"
 
+extern Jsonb *tq_results_shown(int64 workflow_id, const TqTemplate *template,
+							   const TqStepList *steps, Size max);
 extern Jsonb *tq_results_of(int64 workflow_id, const TqTemplate *template,
 							const TqStepList *steps, Size max);
 extern Jsonb *tq_results_told(int64 workflow_id, const TqTemplate *template,

@@ -168,7 +168,10 @@ tq_choice_warn(const TqFlow *flow, const List *all)
 	}
 }
 
-/* A step that is named several times is chosen once. */
+/*
+ * A step that is named several times is chosen once.  The text must not quote
+ * the result: errors are visible to roles that may not see contents.
+ */
 static char *
 read_create(const TqTemplate *template, int place, Jsonb *result,
 			TqChoice *choice)
@@ -193,7 +196,8 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 	children = children_by_name(template, step);
 	it = JsonbIteratorInit(list->val.binary.data);
 	(void) JsonbIteratorNext(&it, &entry, false);
-	while (JsonbIteratorNext(&it, &entry, true) == WJB_ELEM)
+	for (int index = 0; JsonbIteratorNext(&it, &entry, true) == WJB_ELEM;
+		 index++)
 	{
 		const Child *chosen;
 		Child        key = {0};
@@ -205,10 +209,9 @@ read_create(const TqTemplate *template, int place, Jsonb *result,
 		chosen = bsearch(&key, children, step->children.count, sizeof(Child),
 						 compare_names);
 		if (chosen == NULL)
-			return psprintf("a decision chooses \"%.*s\", which is not a step "
-							"that depends on it",
-							Min(entry.val.string.len, TQ_MAX_NAME),
-							entry.val.string.val);
+			return psprintf("create[%d] is not the name of a step that "
+							"depends on it",
+							index);
 		note(&choice->steps, noted, chosen->place);
 	}
 	return NULL;

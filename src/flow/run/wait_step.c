@@ -191,11 +191,11 @@ find_time(TqFlow *flow, const TqStep *step, TimestampTz from, TimestampTz *at,
 		*at = tq_span_after(Max(from, flow->start.run_at), span);
 		return true;
 	}
-	*wrong = psprintf(
-		"%s: \"%.*s\" is %s", what,
-		pg_mbcliplen(word, (int) strlen(word), TQ_MAX_NAME), word,
-		wait->at != NULL ? "not a point in time"
-						 : "not an interval from 0 to 10 years with a unit");
+	/* the value may come from contents, which errors must not quote */
+	*wrong = psprintf("%s: is not %s", what,
+					  wait->at != NULL
+						  ? "a point in time"
+						  : "an interval from 0 to 10 years with a unit");
 	return false;
 }
 

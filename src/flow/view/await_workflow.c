@@ -23,7 +23,9 @@
 #include "command/await.h"
 #include "engine/wait.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/flow_contents.h"
 #include "flow/run/tally.h"
+#include "query/contents.h"
 
 PG_FUNCTION_INFO_V1(taskq_await_workflow);
 
@@ -123,7 +125,7 @@ read_flow(AwaitedFlow *awaited, TqFlow *flow)
 	}
 	sight = tq_flow_has_started(flow) ? 2 : tq_flow_sight(flow->template);
 	if (sight == 0)
-		tq_flow_require(flow, TQ_RIGHT_READ, false);
+		tq_flow_require(flow, TQ_RIGHT_OBSERVE, false);
 	return read_outcome(awaited, flow, sight == 2);
 }
 
@@ -131,10 +133,11 @@ read_flow(AwaitedFlow *awaited, TqFlow *flow)
 static bool
 read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 {
-	Datum         arg = Int64GetDatum(awaited->await.id);
-	MemoryContext mine = MemoryContextSwitchTo(awaited->await.home);
-	bool          found;
-	TqSpi         spi;
+	Datum              arg = Int64GetDatum(awaited->await.id);
+	MemoryContext      mine = MemoryContextSwitchTo(awaited->await.home);
+	const TqRedaction *hidden = tq_flow_contents_redaction(flow->template);
+	bool               found;
+	TqSpi              spi;
 
 	tq_spi_enter(&spi);
 	found = tq_spi_look(&stmt_outcome, &arg, NULL, 1) > 0;
@@ -142,7 +145,8 @@ read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 	{
 		flow->state = (TqFlowState) tq_spi_int4(0, 1, 0);
 		if (whole && tq_flow_has_ended(flow))
-			awaited->result = tq_spi_jsonb(&spi, 0, 2);
+			awaited->result =
+				tq_contents_redact(hidden, tq_spi_jsonb(&spi, 0, 2));
 	}
 	tq_spi_leave(&spi);
 	MemoryContextSwitchTo(mine);

@@ -23,7 +23,9 @@
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/flow_contents.h"
 #include "flow/run/tally.h"
+#include "query/contents.h"
 
 PG_FUNCTION_INFO_V1(taskq_batch_rows);
 
@@ -96,6 +98,7 @@ static bool      has_batch(const TqTemplate *template);
 static Progress *read_members(const TqFlow *flow);
 static void      add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 						 const Progress *members);
+static bool      may_read_items(const TqStep *step);
 static bool put_rate(Datum *rate, const Progress *members, TimestampTz until);
 static bool put_eta(Datum *eta, const Progress *members, TimestampTz now);
 
@@ -196,8 +199,8 @@ read_members(const TqFlow *flow)
 }
 
 /*
- * Add the row of a batch if its queue may be read. members is NULL if they are
- * not yet known.
+ * Add the row of a batch if its queue may be observed. members is NULL if they
+ * are not yet known.
  */
 static void
 add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
@@ -220,9 +223,7 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 		values[3] = Int32GetDatum(members->failed);
 		nulls[1] = nulls[2] = nulls[3] = false;
 	}
-	/* numbers of checkpoints and payloads require the right to read them */
-	if (members != NULL && members->has_items &&
-		(tq_flow_rights(step) & TQ_RIGHT_READ) != 0)
+	if (members != NULL && members->has_items && may_read_items(step))
 	{
 		bool over = members->done + members->failed == members->members;
 
@@ -234,6 +235,19 @@ add_row(ReturnSetInfo *result, const TqFlow *flow, int place,
 	if (members != NULL)
 		nulls[6] = !put_eta(&values[6], members, now);
 	tq_srf_add(result, values, nulls);
+}
+
+/* The number of items is computed from checkpoints and payloads. */
+static bool
+may_read_items(const TqStep *step)
+{
+	TqQueue *queue = tq_queue_find(step->queue);
+
+	return (tq_flow_rights(step) & TQ_RIGHT_READ) != 0 &&
+		   !tq_flow_contents_hides(
+			   queue == NULL ? tq_contents_redaction_dropped()
+							 : tq_contents_redaction(queue->queue_id),
+			   "{\"items\": 0, \"start\": 0, \"end\": 0}");
 }
 
 /*

@@ -23,8 +23,10 @@
 #include "engine/call.h"
 #include "engine/step.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/flow_contents.h"
 #include "flow/instance/results.h"
 #include "flow/view/claim_columns.h"
+#include "query/contents.h"
 #include "store/archive.h"
 
 PG_FUNCTION_INFO_V1(taskq_dependency_results);
@@ -40,7 +42,8 @@ static TqStmt stmt_page = {
 	"      coalesce(CASE WHEN a.large & 32 <> 0"
 	"                    THEN (SELECT l.doc FROM taskq.large l"
 	"                           WHERE l.task_id = a.task_id AND l.part = 5)"
-	"                    ELSE a.errors END -> -1 ->> 'error', '') END"
+	"                    ELSE a.errors END -> -1 ->> 'error', '') END,"
+	" a.queue_id"
 	"  FROM taskq.archive_keep a"
 	" WHERE a.workflow_id = $1 AND a.step_id >= 0"
 	"   AND a.step_id & 16383 = ANY ($2)"
@@ -51,7 +54,7 @@ static TqStmt stmt_page = {
 	{INT8OID, INT4ARRAYOID, INT8OID, INT4OID}};
 
 static void          carry(TqTask *task, Datum *values, bool *nulls);
-static Datum         payload(const TqTask *task, bool *isnull);
+static Datum         payload(const TqTask *task, bool whole, bool *isnull);
 static char         *name(const TqTask *task);
 static const TqStep *find_step(FunctionCallInfo fcinfo, TqFlow *flow,
 							   bool *held);
@@ -108,13 +111,18 @@ put(Datum *values, bool *nulls, TqStepClaimColumn column, Datum value)
 
 /* The payload of a step that has no payload of its own. */
 static Datum
-payload(const TqTask *task, bool *isnull)
+payload(const TqTask *task, bool whole, bool *isnull)
 {
 	TqFlow flow;
 
 	*isnull =
 		!tq_flow_read(DatumGetInt64(task->value[TQ_COL_WORKFLOW_ID]), &flow);
-	return *isnull ? (Datum) 0 : JsonbPGetDatum(flow.start.input);
+	if (*isnull)
+		return (Datum) 0;
+	if (whole)
+		return JsonbPGetDatum(flow.start.input);
+	return JsonbPGetDatum(tq_contents_redact(
+		tq_flow_contents_redaction(flow.template), flow.start.input));
 }
 
 static char *
@@ -174,6 +182,10 @@ taskq_dependency_results(PG_FUNCTION_ARGS)
 		error = tq_spi_text(&spi, i, 4);
 		values[2] = error == NULL ? tq_spi_get(i, 3, &nulls[2])
 								  : JsonbPGetDatum(tq_results_error(error));
+		if (!held && error == NULL && !nulls[2])
+			values[2] = JsonbPGetDatum(tq_contents_redact(
+				tq_contents_redaction_of(spi.userid, tq_spi_int4(i, 5, 0)),
+				DatumGetJsonbP(values[2])));
 		tq_srf_add(result, values, nulls);
 	}
 	tq_spi_leave(&spi);
@@ -214,8 +226,10 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 			all.places[shown++] = all.places[i];
 	}
 	all.count = shown;
-	results =
-		tq_results_of(flow.workflow_id, flow.template, &all, TQ_MAX_DOCUMENT);
+	results = held ? tq_results_of(flow.workflow_id, flow.template, &all,
+								   TQ_MAX_DOCUMENT)
+				   : tq_results_shown(flow.workflow_id, flow.template, &all,
+									  TQ_MAX_DOCUMENT);
 	if (results == NULL)
 		tq_error_too_large("results", TQ_MAX_DOCUMENT + 1, TQ_MAX_DOCUMENT);
 	PG_RETURN_JSONB_P(results);
@@ -224,7 +238,8 @@ taskq_ancestor_results(PG_FUNCTION_ARGS)
 /*
  * Find a step that current_user holds, or whose queue it may read.  The holder
  * has the results of the parents, and may see the results of all ancestors;
- * other roles see the results of steps whose queues they may read.
+ * other roles see the results of steps whose queues they may read, redacted as
+ * the options of these queues say.
  */
 static const TqStep *
 find_step(FunctionCallInfo fcinfo, TqFlow *flow, bool *held)

@@ -23,9 +23,11 @@
 #include "flow/definition/definition.h"
 #include "flow/definition/template.h"
 #include "flow/instance/flow.h"
+#include "flow/instance/flow_contents.h"
 #include "flow/instance/results.h"
 #include "flow/run/compensation.h"
 #include "flow/run/tally.h"
+#include "query/contents.h"
 
 #define UNKNOWN (-1) /* number of parents left */
 
@@ -93,6 +95,8 @@ taskq_workflow_look(PG_FUNCTION_ARGS)
 		nulls[6] = reason == TQ_REASON_NONE;
 		if (!nulls[6])
 			values[6] = CStringGetTextDatum(tq_reason_name(reason));
+		if (sight == 2 && tq_flow_contents_redaction(flow.template) == NULL)
+			sight = 3;
 		values[7] = Int32GetDatum(sight);
 	}
 	return tq_srf_row(fcinfo, values, nulls);
@@ -184,7 +188,7 @@ add_compensation_rows(ReturnSetInfo *result, const TqFlow *flow)
 }
 
 /*
- * Add a row if the queue of the step may be read.  Without a row in
+ * Add a row if the queue of the step may be observed.  Without a row in
  * taskq.task, only columns from the template are set.
  */
 static void
@@ -220,7 +224,8 @@ add_step_row(ReturnSetInfo *result, const TqFlow *flow, const TqStepRow *made,
 	}
 	values[2] = Int64GetDatum(made->task_id);
 	if ((tq_flow_rights(step) & TQ_RIGHT_READ) != 0)
-		outcome = tq_results_seen(made->task_id);
+		outcome = tq_contents_redact(tq_contents_redaction(made->queue_id),
+									 tq_results_seen(made->task_id));
 	values[3] = CStringGetTextDatum(tq_state_name(made->state));
 	nulls[2] = nulls[3] = false;
 	if (made->reason != TQ_REASON_NONE)

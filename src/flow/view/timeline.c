@@ -191,7 +191,7 @@ tell_task(Timeline *timeline, int64 task_id, int64 workflow_id,
 	}
 	if (!timeline->sight.all)
 		tq_role_require_task(tq_queue_by_id(task.f.queue_id), task_id,
-							 TQ_RIGHT_READ);
+							 TQ_RIGHT_OBSERVE);
 	if (restricted && !fits(&task, workflow_id, correlation_id))
 		return;
 	if (!task.isnull[TQ_COL_WORKFLOW_ID])
@@ -268,8 +268,8 @@ tell_row(Timeline *timeline, HeapTuple row, TupleDesc desc)
 	bool  reads;
 
 	heap_deform_tuple(row, desc, values, nulls);
-	reads = tq_visibility_reads(&timeline->sight,
-								DatumGetInt32(values[COLUMN_QUEUE_ID]));
+	reads = tq_visibility_observes(&timeline->sight,
+								   DatumGetInt32(values[COLUMN_QUEUE_ID]));
 	if (!reads && !timeline->sight.all)
 		return;
 	put_word(values, nulls, COLUMN_STEP, step_of(values, nulls));

@@ -22,7 +22,7 @@ sub unknown_id { return 987654321 }
 # word}} }
 sub read_matrix
 {
-	my $m = { roles => {}, public => [], calls => {}, cells => [], masked => {}, views => {} };
+	my $m = { roles => {}, alike => {}, unlike => {}, public => [], calls => {}, cells => [], masked => {}, contents => {}, views => {} };
 	my ($section, @calls, $fresh);
 
 	open my $file, '<', "$FindBin::Bin/../rights/matrix" or die "no matrix: $!";
@@ -33,8 +33,9 @@ sub read_matrix
 		if ($line =~ /^\[(\w+)\]$/) { $section = $1; @calls = (); next; }
 		my ($first, @words) = split ' ', $line;
 		if ($section eq 'roles') { $m->{roles}{$first} = \@words; }
+		elsif ($section =~ /^(?:alike|unlike)$/) { $m->{$section}{$first} = $words[0]; }
 		elsif ($section eq 'public') { push @{ $m->{public} }, [ $first, @words ]; }
-		elsif ($section eq 'masked') { $m->{masked}{$first} = \@words; }
+		elsif ($section =~ /^(?:masked|contents)$/) { $m->{$section}{$first} = \@words; }
 		elsif ($section eq 'calls') { ($m->{calls}{$1} = $2) if $line =~ /^(\S+)\s+(.*)$/; }
 		elsif ($line =~ /^\s{20}/) { $m->{classes} = [ $first, @words ]; }
 		elsif ($section eq 'functions' && $line =~ /^\S/)
@@ -49,10 +50,16 @@ sub read_matrix
 			die "not a word for each column: $line" if @words != @{ $m->{classes} };
 			my %expected;
 			@expected{ @{ $m->{classes} } } = @words;
+			$expected{$_} = $expected{ $m->{alike}{$_} } for keys %{ $m->{alike} };
 			if ($section eq 'views') { $m->{views}{$first} = \%expected; }
 			else
 			{
-				push @{ $m->{cells} }, map { { call => $_, object => $first, expected => \%expected } } @calls;
+				for my $call (@calls)
+				{
+					my %its = %expected;
+					if (exists $m->{unlike}{$call}) { $its{$_} = $m->{unlike}{$call} for keys %{ $m->{alike} }; }
+					push @{ $m->{cells} }, { call => $call, object => $first, expected => \%its };
+				}
 			}
 		}
 		$fresh = 0;
@@ -64,7 +71,7 @@ sub roles_of
 {
 	my ($m) = @_;
 
-	return map { my $class = $_; map { [ $_, $class ] } @{ $m->{roles}{$class} } } @{ $m->{classes} };
+	return map { my $class = $_; map { [ $_, $class ] } @{ $m->{roles}{$class} } } @{ $m->{classes} }, sort keys %{ $m->{alike} };
 }
 
 # make_extension(NODE, DATABASE, MATRIX): the roles, and a database whose
@@ -177,7 +184,7 @@ RESET ROLE;
 SELECT taskq_revoke('q3', '$role', '{work}');
 SQL
 	}
-	for my $right ('submit', 'work', 'read', 'manage')
+	for my $right ('submit', 'work', 'observe', 'read', 'manage')
 	{
 		$text .= "SELECT taskq_grant('q1', '${right}_q1', '{$right}'), taskq_grant('*', '${right}_all', '{$right}');\n";
 	}
@@ -386,7 +393,7 @@ sub short_code
 
 	$object = 'nowhere' if $object eq 'shut';
 	return $1 if $code =~ /^TQ0*(\d+)$/;
-	return $1 if $code =~ /^([SWRM])(.+)$/ && $2 eq $object && $2 ne '*';
+	return $1 if $code =~ /^([SWROM])(.+)$/ && $2 eq $object && $2 ne '*';
 	$code =~ s/of (q\d)/$1/g;
 	return $code;
 }
@@ -436,6 +443,15 @@ sub run_views
 			{
 				my %null = map { $_ => undef } @{ $m->{masked}{$view} // [] };
 				@wanted = map { { %$_, %null } } @wanted;
+			}
+			if ($m->{alike}{$class})
+			{
+				my %null = map { $_ => undef } @{ $m->{contents}{$view} // [] };
+				@wanted = map { { %$_, %null } } @wanted;
+				for my $row (grep { ref $_->{errors} eq 'ARRAY' } @wanted)
+				{
+					$row->{errors} = [ map { my %error = %$_; delete $error{detail}; \%error } @{ $row->{errors} } ];
+				}
 			}
 			push @cells, { role => $role, class => $class, name => $view, word => $word,
 				wanted => join("\n", sort map { $json->encode($_) } @wanted),
