@@ -45,6 +45,7 @@ extern PGDLLIMPORT int    tq_guc_max_executors;
 extern PGDLLIMPORT double tq_guc_executor_idle_time; /* s */
 
 extern void        tq_guc_init(void);
+extern char       *tq_guc_actor_text(void);
 extern int64       tq_guc_heartbeat_interval(void);
 extern const char *tq_guc_threshold_problem(void);
 
