@@ -274,7 +274,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, 20) n"
 # Settings: default, range, unit, and who can set them.
 
 my %unit = ('' => 1, ms => 0.001, s => 1, min => 60, h => 3600, d => 86_400, kB => 1, MB => 1024, GB => 1024 * 1024);
-my %context = (superuser => 'superuser', reload => 'sighup', start => 'postmaster');
+my %context = (user => 'user', superuser => 'superuser', reload => 'sighup', start => 'postmaster');
 my ($in_s) = $text =~ /Without a unit,((?:\s|`taskq\.\w+`|,|and)+?)\s+count\s+seconds/s;
 my ($in_kb) = $text =~ /seconds,((?:\s|`taskq\.\w+`|,|and)+?)\s+kilobytes/s;
 my %counts = ((map { $_ => 'kB' } quoted($in_kb // '')), (map { $_ => 's' } quoted($in_s // '')));
@@ -293,8 +293,8 @@ for my $row (table(section('Settings'), 'setting'))
 	my ($setting) = quoted($row->[0]);
 	my $of = $counts{$setting} // '';
 	my ($low, $high) = $row->[2] =~ /^(.*?) (?:to |(?=…))(.*)$/;
-	$settings{$setting} = join ' ', in($of, $row->[1]),
-	  $row->[2] eq 'on, off' ? '' : in($of, $low // '?') . '-' . in($of, ($high // '?') eq '…' ? 2147483647 : $high // '?'),
+	$settings{$setting} = join ' ', $row->[1] eq 'empty' ? '' : in($of, $row->[1]),
+	  $row->[2] =~ /^(?:on, off|text)$/ ? '' : in($of, $low // '?') . '-' . in($of, ($high // '?') eq '…' ? 2147483647 : $high // '?'),
 	  $of, $context{ $row->[3] } // "$row->[3]?";
 }
 agree('settings', \%settings,
