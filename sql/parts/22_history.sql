@@ -1,6 +1,6 @@
 /*
  * 22_history: each change of a task's state, in queues with the option
- * history.
+ * history, and each manual change of a task, in all queues.
  *
  * Sixteen leaves rotate together with those of the archive.  The view
  * taskq.history shows these rows to roles that may read the queue.
@@ -21,22 +21,24 @@ CREATE TABLE taskq.transition (
     token bigint NOT NULL,
     worker_id integer NOT NULL,
     role_id integer NOT NULL,
-    message pg_catalog.text
+    message pg_catalog.text,
+    actor pg_catalog.text
 ) PARTITION BY LIST (bucket);
-COMMENT ON TABLE taskq.transition IS 'Changes of the states of tasks';
+COMMENT ON TABLE taskq.transition IS 'Changes of the states of tasks, and manual changes';
 COMMENT ON COLUMN taskq.transition.transition_id IS 'Number of the row, in the order of changes of one task';
 COMMENT ON COLUMN taskq.transition.bucket IS 'Number of the leaf';
 COMMENT ON COLUMN taskq.transition.task_id IS 'The task';
 COMMENT ON COLUMN taskq.transition.queue_id IS 'Its queue';
-COMMENT ON COLUMN taskq.transition.at IS 'When the state changed';
+COMMENT ON COLUMN taskq.transition.at IS 'When the task was changed';
 COMMENT ON COLUMN taskq.transition.from_state IS 'State before the change; 0 if the task was submitted';
-COMMENT ON COLUMN taskq.transition.to_state IS 'State after the change; 0 if the step was removed because the choice that created it was undone';
+COMMENT ON COLUMN taskq.transition.to_state IS 'State after the change, the same as before if a manual change leaves it; 0 if the task was deleted, or the step was removed because the choice that created it was undone';
 COMMENT ON COLUMN taskq.transition.reason IS 'Code of the reason; 0 if the change has no reason';
 COMMENT ON COLUMN taskq.transition.attempt IS 'Number of attempts that had begun';
 COMMENT ON COLUMN taskq.transition.token IS 'Fencing token of the newest claim';
 COMMENT ON COLUMN taskq.transition.worker_id IS 'Worker that holds the task, or held it when it finished; 0 if there is no worker';
-COMMENT ON COLUMN taskq.transition.role_id IS 'Role that changed the state';
+COMMENT ON COLUMN taskq.transition.role_id IS 'Role that made the change';
 COMMENT ON COLUMN taskq.transition.message IS 'Message of the change';
+COMMENT ON COLUMN taskq.transition.actor IS 'Setting taskq.actor of the session that made the change; null if it was not set';
 
 CREATE TABLE taskq.transition_00 PARTITION OF taskq.transition
     (CONSTRAINT transition_00_pkey PRIMARY KEY (transition_id))

@@ -17,20 +17,22 @@ COMMENT ON FUNCTION taskq_cancel(bigint, text, boolean) IS
 CREATE FUNCTION taskq_retry(
     task_id bigint,
     reset_attempts boolean DEFAULT NULL,
-    force boolean DEFAULT false
+    force boolean DEFAULT false,
+    reason text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_retry';
-COMMENT ON FUNCTION taskq_retry(bigint, boolean, boolean) IS
+COMMENT ON FUNCTION taskq_retry(bigint, boolean, boolean, text) IS
     'Makes a finished or suspended task, or with force a running one, pending again under the same id';
 
 CREATE FUNCTION taskq_recreate(
     task_id bigint,
-    insertion text DEFAULT 'append'
+    insertion text DEFAULT 'append',
+    reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_recreate';
-COMMENT ON FUNCTION taskq_recreate(bigint, text) IS
+COMMENT ON FUNCTION taskq_recreate(bigint, text, text) IS
     'Submits a finished or suspended task again as a new task with the same contents and settings; returns the new id';
 
 CREATE FUNCTION taskq_resolve(
@@ -63,11 +65,12 @@ COMMENT ON FUNCTION taskq_poison(bigint, text) IS
     'Makes a waiting or dead task dead with reason poison: bulk retries skip it';
 
 CREATE FUNCTION taskq_unpoison(
-    task_id bigint
+    task_id bigint,
+    reason text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_unpoison';
-COMMENT ON FUNCTION taskq_unpoison(bigint) IS
+COMMENT ON FUNCTION taskq_unpoison(bigint, text) IS
     'Restores the reason for which a poison task was dead before';
 
 CREATE FUNCTION taskq_retry_all(
@@ -76,11 +79,12 @@ CREATE FUNCTION taskq_retry_all(
     reason text DEFAULT NULL,
     from_id bigint DEFAULT NULL,
     to_id bigint DEFAULT NULL,
-    max_tasks integer DEFAULT NULL
+    max_tasks integer DEFAULT NULL,
+    comment text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_retry_all';
-COMMENT ON FUNCTION taskq_retry_all(text, text, text, bigint, bigint, integer) IS
+COMMENT ON FUNCTION taskq_retry_all(text, text, text, bigint, bigint, integer, text) IS
     'Retries the tasks of a queue in a state, except poison tasks, in the order of their ids; selects by reason and id if given; returns their number';
 
 CREATE FUNCTION taskq_manage_many(
@@ -96,9 +100,10 @@ COMMENT ON FUNCTION taskq_manage_many(text, bigint[], text) IS
 CREATE FUNCTION taskq_update_task(
     task_id bigint,
     changes jsonb,
-    version bigint DEFAULT NULL
+    version bigint DEFAULT NULL,
+    reason text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_update_task';
-COMMENT ON FUNCTION taskq_update_task(bigint, jsonb, bigint) IS
+COMMENT ON FUNCTION taskq_update_task(bigint, jsonb, bigint, text) IS
     'Changes settings of a waiting task, named as the arguments of taskq_submit(); TQ010 if it has another version';

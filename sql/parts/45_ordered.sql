@@ -11,11 +11,12 @@ COMMENT ON FUNCTION taskq_worst_outcome(text[]) IS
 CREATE FUNCTION taskq_junction(
     queue text,
     keys text[],
-    mode text DEFAULT 'singular'
+    mode text DEFAULT 'singular',
+    reason text DEFAULT NULL
 ) RETURNS SETOF bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_junction';
-COMMENT ON FUNCTION taskq_junction(text, text[], text) IS
+COMMENT ON FUNCTION taskq_junction(text, text[], text, text) IS
     'Makes all suspended tasks of the keys pending and returns their ids, if each key has a suspended task (singular) or ever had a task (eternal); otherwise returns no rows';
 
 CREATE FUNCTION taskq_change(
@@ -27,11 +28,12 @@ CREATE FUNCTION taskq_change(
     doc_adds jsonb DEFAULT '[]',
     doc_updates jsonb DEFAULT '[]',
     doc_deletes jsonb DEFAULT '[]',
-    doc_depends jsonb DEFAULT '[]'
+    doc_depends jsonb DEFAULT '[]',
+    reason text DEFAULT NULL
 ) RETURNS SETOF taskq.task_info
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_change';
-COMMENT ON FUNCTION taskq_change(text, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb) IS
+COMMENT ON FUNCTION taskq_change(text, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, jsonb, text) IS
     'Adds, updates and deletes tasks and documents if all have the versions that the caller names, and otherwise raises TQ010, which lists every problem; returns the added tasks and then the updated tasks, in the given order';
 
 CREATE FUNCTION taskq_claim_one(
@@ -88,11 +90,12 @@ CREATE FUNCTION taskq_recreate_all(
     insertion text DEFAULT 'append',
     from_id bigint DEFAULT NULL,
     to_id bigint DEFAULT NULL,
-    max_tasks integer DEFAULT NULL
+    max_tasks integer DEFAULT NULL,
+    reason text DEFAULT NULL
 ) RETURNS TABLE (old_id bigint, new_id bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_recreate_all';
-COMMENT ON FUNCTION taskq_recreate_all(text, text, text, bigint, bigint, integer) IS
+COMMENT ON FUNCTION taskq_recreate_all(text, text, text, bigint, bigint, integer, text) IS
     'Calls taskq_recreate() for the tasks of a queue in a state, except poison tasks, in the order of their ids';
 
 CREATE FUNCTION taskq_reassign(
@@ -101,9 +104,10 @@ CREATE FUNCTION taskq_reassign(
     to_state text,
     from_id bigint DEFAULT NULL,
     to_id bigint DEFAULT NULL,
-    task_ids bigint[] DEFAULT NULL
+    task_ids bigint[] DEFAULT NULL,
+    reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_reassign';
-COMMENT ON FUNCTION taskq_reassign(text, text, text, bigint, bigint, bigint[]) IS
+COMMENT ON FUNCTION taskq_reassign(text, text, text, bigint, bigint, bigint[], text) IS
     'Moves the tasks of a queue from one state to another, except running tasks and poison tasks; returns their number';

@@ -8,20 +8,21 @@
  * taskq_await_workflow commits, and holds no snapshot and no lock while it
  * sleeps.
  */
-CREATE FUNCTION taskq_define_workflow(definition jsonb) RETURNS void
+CREATE FUNCTION taskq_define_workflow(definition jsonb, reason text DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_define_workflow';
-COMMENT ON FUNCTION taskq_define_workflow(jsonb) IS
+COMMENT ON FUNCTION taskq_define_workflow(jsonb, text) IS
     'Defines a version of a workflow; TQ011 lists all problems of the definition, TQ006 if the version exists with another definition';
 
 CREATE FUNCTION taskq_undefine_workflow(
     name text,
     namespace text DEFAULT 'default',
-    version text DEFAULT NULL
+    version text DEFAULT NULL,
+    reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_undefine_workflow';
-COMMENT ON FUNCTION taskq_undefine_workflow(text, text, text) IS
+COMMENT ON FUNCTION taskq_undefine_workflow(text, text, text, text) IS
     'Removes a version of a workflow (null: all of them) and returns their number; TQ005 while unfinished instances exist';
 
 CREATE FUNCTION taskq_validate_workflow(definition jsonb)
@@ -141,7 +142,8 @@ CREATE FUNCTION taskq_timeline(
     correlation_id text DEFAULT NULL
 ) RETURNS TABLE (at timestamp with time zone, workflow_id bigint, step text,
         task_id bigint, from_state text, to_state text, reason text,
-        attempt integer, token bigint, worker text, role text, message text)
+        attempt integer, token bigint, worker text, role text, message text,
+        actor text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_timeline';
 COMMENT ON FUNCTION taskq_timeline(bigint, bigint, text) IS

@@ -10,23 +10,24 @@ CREATE FUNCTION taskq_schedule(
     overlap text DEFAULT 'allow',
     catch_up text DEFAULT NULL,
     options jsonb DEFAULT NULL,
-    enabled boolean DEFAULT true
+    enabled boolean DEFAULT true,
+    reason text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_schedule';
-COMMENT ON FUNCTION taskq_schedule(text, text, text, jsonb, text, text, text, jsonb, boolean) IS
+COMMENT ON FUNCTION taskq_schedule(text, text, text, jsonb, text, text, text, jsonb, boolean, text) IS
     'Saves a schedule, which submits a task at each planned time, or replaces it; requires submit on the queue';
 
-CREATE FUNCTION taskq_unschedule(name text) RETURNS boolean
+CREATE FUNCTION taskq_unschedule(name text, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_unschedule';
-COMMENT ON FUNCTION taskq_unschedule(text) IS
+COMMENT ON FUNCTION taskq_unschedule(text, text) IS
     'Removes a schedule; returns false if there is none; requires the owner''s privileges or manage on the queue';
 
-CREATE FUNCTION taskq_run_schedule(name text) RETURNS bigint
+CREATE FUNCTION taskq_run_schedule(name text, reason text DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_run_schedule';
-COMMENT ON FUNCTION taskq_run_schedule(text) IS
+COMMENT ON FUNCTION taskq_run_schedule(text, text) IS
     'Submits a task of a schedule now and returns its id, or null if overlap skips it; requires the owner''s privileges or manage on the queue';
 
 CREATE FUNCTION taskq_preview_schedule(

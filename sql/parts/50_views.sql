@@ -186,14 +186,34 @@ SELECT t.task_id,
        w.name COLLATE "default" AS worker,
        r.name COLLATE "default" AS role,
        CASE WHEN taskq.may_observe(t.queue_id) THEN t.message END AS message,
-       t.transition_id
+       t.transition_id,
+       t.actor
   FROM taskq.transition t
   LEFT JOIN taskq.queue q ON q.queue_id OPERATOR(pg_catalog.=) t.queue_id
   LEFT JOIN taskq.worker w ON w.worker_id OPERATOR(pg_catalog.=) t.worker_id
   LEFT JOIN taskq.role r ON r.role_id OPERATOR(pg_catalog.=) t.role_id
  WHERE taskq.may_read(t.queue_id);
 COMMENT ON VIEW taskq.history IS
-    'Changes of state of tasks that current_user may read, in queues with the option history; transition_id gives the order for one task; to_state is null if the step was removed because the choice that created it was undone';
+    'Changes of tasks that current_user may read: changes of state in queues with the option history, and manual changes in all queues; from_state is to_state if a manual change leaves the state; to_state is null if the task was deleted, or the step was removed because the choice that created it was undone; transition_id gives the order for one task; actor is the setting taskq.actor';
+
+CREATE VIEW taskq.changes WITH (security_barrier) AS
+SELECT c.change_id,
+       c.at,
+       r.name COLLATE "default" AS role,
+       c.actor,
+       c.what COLLATE "default" AS what,
+       c.queue COLLATE "default" AS queue,
+       c.object COLLATE "default" AS object,
+       c.detail,
+       c.reason
+  FROM taskq.change_log c
+  LEFT JOIN taskq.role r USING (role_id)
+  LEFT JOIN taskq.known_role k USING (role_id)
+  LEFT JOIN taskq.queue q ON q.name OPERATOR(pg_catalog.=) c.queue
+ WHERE taskq.may_read(coalesce(q.queue_id, 0))
+    OR pg_catalog.pg_has_role(k.oid, 'USAGE');
+COMMENT ON VIEW taskq.changes IS
+    'Changes to queues, rights, workers, schedules and templates: those that concern a queue that current_user may read, and those made by roles whose privileges it has; others to roles that may read all queues';
 
 CREATE VIEW taskq.settings AS
 SELECT s.name,

@@ -404,13 +404,20 @@ UNION ALL
 /* History */
 SELECT 'change of state is invalid', pg_catalog.concat('transition ', t.transition_id, ', task ', t.task_id)
   FROM taskq.transition t
- WHERE t.from_state OPERATOR(pg_catalog.=) t.to_state
+ /* only a manual change leaves the state as it was */
+ WHERE (t.from_state OPERATOR(pg_catalog.=) t.to_state
+        AND t.from_state NOT IN (@STATE_PENDING@, @STATE_BLOCKED@, @STATE_RUNNING@, @STATE_SUSPENDED@, @STATE_DEAD@))
     OR t.from_state NOT BETWEEN @STATE_NONE@ AND @STATE_LAST@ OR t.to_state NOT BETWEEN @STATE_NONE@ AND @STATE_LAST@
     OR (t.to_state OPERATOR(pg_catalog.=) @STATE_NONE@ AND t.from_state OPERATOR(pg_catalog.=) @STATE_RUNNING@)
     OR (t.from_state OPERATOR(pg_catalog.=) @STATE_NONE@ AND t.to_state NOT IN (@STATE_PENDING@, @STATE_BLOCKED@, @STATE_SUSPENDED@))
     OR (t.reason OPERATOR(pg_catalog.<>) @REASON_NONE@ AND taskq.reason_name(t.reason) IS NULL)
     OR NOT pg_catalog.isfinite(t.at)
     OR (t.role_id OPERATOR(pg_catalog.<>) 0 AND t.role_id NOT IN (SELECT r.role_id FROM taskq.role r))
+UNION ALL
+SELECT 'change in the log is invalid', pg_catalog.concat('change ', c.change_id)
+  FROM taskq.change_log c
+ WHERE NOT pg_catalog.isfinite(c.at)
+    OR c.role_id NOT IN (SELECT r.role_id FROM taskq.role r)
 UNION ALL
 /* Tables with one row */
 SELECT 'leaf that is being filled is not known', pg_catalog.concat('leaf ', r.bucket)
@@ -446,7 +453,11 @@ SELECT 'sequence is behind its table', s.name
          UNION ALL
         SELECT 'taskq.transition_id_seq', q.last_value, q.is_called,
                (SELECT pg_catalog.max(y.transition_id) FROM taskq.transition y)
-          FROM taskq.transition_id_seq q) s
+          FROM taskq.transition_id_seq q
+         UNION ALL
+        SELECT 'taskq.change_id_seq', q.last_value, q.is_called,
+               (SELECT pg_catalog.max(y.change_id) FROM taskq.change_log y)
+          FROM taskq.change_id_seq q) s
  WHERE s.used OPERATOR(pg_catalog.>) s.last_value OR (s.used OPERATOR(pg_catalog.=) s.last_value AND NOT s.is_called)
 UNION ALL
 /* Tables and indexes */

@@ -20,7 +20,7 @@ BEGIN
                    'instance', 'role', 'queue', 'lane', 'queue_grant',
                    'worker', 'task', 'key', 'doc', 'large', 'archive_keep',
                    'template', 'workflow', 'edge', 'signal', 'timer',
-                   'schedule', 'operation',
+                   'schedule', 'change_log', 'operation',
                    'archive_00', 'archive_01', 'archive_02', 'archive_03',
                    'archive_04', 'archive_05', 'archive_06', 'archive_07',
                    'archive_08', 'archive_09', 'archive_10', 'archive_11',

@@ -117,7 +117,7 @@ GRANT USAGE ON SCHEMA taskq TO PUBLIC;
 GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.workers, taskq.history, taskq.documents, taskq.settings,
     taskq.metrics, taskq.metric_history, taskq.workflows, taskq.workflow_steps,
-    taskq.batch_progress, taskq.schedules, taskq.operations TO PUBLIC;
+    taskq.batch_progress, taskq.schedules, taskq.operations, taskq.changes TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
     taskq.may_observe(integer), taskq.contents(integer, jsonb),

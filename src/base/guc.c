@@ -6,9 +6,12 @@
  */
 #include "base/compat.h"
 
+#include "mb/pg_wchar.h"
 #include "utils/guc.h"
 
+#include "base/arg.h"
 #include "base/guc.h"
+#include "base/types.h"
 
 /*
  * The largest threshold: ten days.  SHOW prints only six digits of a number.
@@ -41,6 +44,8 @@ int    tq_guc_max_catch_up = 100;
 int    tq_guc_max_executors = 4;
 double tq_guc_executor_idle_time = 30;
 int    tq_guc_max_examined = 10000;
+
+static char *actor = NULL; /* empty: none */
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -87,9 +92,56 @@ define_for_readers(void)
 			   &tq_guc_max_examined, 1, PG_INT32_MAX, PGC_USERSET, 0);
 }
 
+static bool
+check_actor(char **value, void **extra, GucSource source)
+{
+	if (*value == NULL || **value == '\0')
+		return true;
+	if (tq_arg_word_is_valid(*value, TQ_MAX_NAME) &&
+		pg_verifymbstr(*value, (int) strlen(*value), true))
+		return true;
+	GUC_check_errdetail(
+		"It must have at most %d bytes and no control characters.",
+		TQ_MAX_NAME);
+	return false;
+}
+
+static void
+define_actor(void)
+{
+	DefineCustomStringVariable(
+		"taskq.actor",
+		"Name of the person or program on whose behalf the session acts, as claimed by the session; empty if there is none.",
+		NULL, &actor, "", PGC_USERSET, 0, check_actor, NULL, NULL);
+}
+
+/*
+ * The claimed actor, or NULL if there is none.  A value from a configuration
+ * file was read before the encoding of the database was known.
+ */
+char *
+tq_guc_actor_text(void)
+{
+	char *text;
+
+	if (actor == NULL || *actor == '\0')
+		return NULL;
+	text = pstrdup(actor);
+	if (!pg_verifymbstr(text, (int) strlen(text), true))
+	{
+		for (char *c = text; *c != '\0'; c++)
+		{
+			if (IS_HIGHBIT_SET(*c))
+				*c = '?';
+		}
+	}
+	return text;
+}
+
 void
 tq_guc_init(void)
 {
+	define_actor();
 	define_int(
 		"taskq.node_id",
 		"Number of this server, which is the upper ten bits of task ids.",

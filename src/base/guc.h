@@ -46,6 +46,7 @@ extern PGDLLIMPORT double tq_guc_executor_idle_time; /* s */
 extern PGDLLIMPORT int    tq_guc_max_examined;
 
 extern void        tq_guc_init(void);
+extern char       *tq_guc_actor_text(void);
 extern int64       tq_guc_heartbeat_interval(void);
 extern const char *tq_guc_threshold_problem(void);
 

@@ -42,8 +42,10 @@
 #include "change/document.h"
 #include "command/submit.h"
 #include "engine/call.h"
+#include "engine/change_log.h"
 #include "engine/dispatch_task.h"
 #include "engine/failure.h"
+#include "engine/history.h"
 #include "engine/state.h"
 #include "engine/step.h"
 #include "query/task_info.h"
@@ -68,6 +70,8 @@ static void     update_task(TqChange *change, const TqEntry *entry);
 static bool     release(TqChange *change, int64 task_id);
 static void     own(TqChange *change, const TqEntry *entry);
 static void     add_task(TqChange *change, TqEntry *entry);
+static void     mark(const TqChange *change, TqTask *task);
+static void     log_change(const TqChange *change);
 static TqQueue *reread(TqChange *change, int64 task_id, TqTask *task);
 static void     tell(TqChange *change, ReturnSetInfo *result);
 static int      compare_references(const void *a, const void *b);
@@ -87,6 +91,7 @@ taskq_change(PG_FUNCTION_ARGS)
 		if (lists[part] == NULL)
 			tq_error_required(tq_change_part_name((TqPart) part));
 	}
+	change.reason = tq_arg_message(fcinfo, 9);
 	tq_change_read(&change, lists);
 	tq_call_begin(&call, "taskq_change()");
 	tq_queue_lock_insertions();
@@ -113,6 +118,8 @@ taskq_change(PG_FUNCTION_ARGS)
 	tq_document_apply(&change);
 	/* limits may have been reached, and names taken, in the meantime */
 	tq_change_end_if_any(&change);
+	if (change.reason != NULL)
+		log_change(&change);
 	tq_snapshot_renew();
 	tell(&change, (ReturnSetInfo *) fcinfo->resultinfo);
 	tq_call_end(&call);
@@ -371,6 +378,7 @@ delete_task(TqChange *change, TqEntry *entry)
 		move.reason = TQ_REASON_DELETED;
 		move.wanted = "delete";
 	}
+	mark(change, &task);
 	if (!tq_state_enter(change->call, queue, &task, &move))
 		tq_error_serialization();
 }
@@ -413,6 +421,7 @@ update_task(TqChange *change, const TqEntry *entry)
 	{
 		(void) tq_update_apply(&task, changes, &due_at);
 		task.f.lease_until = tq_span_after(tq_clock_dispatch(), entry->lease);
+		mark(change, &task);
 		if (!tq_state_touch(change->call, queue, &task))
 			tq_error_serialization();
 		return;
@@ -427,6 +436,7 @@ update_task(TqChange *change, const TqEntry *entry)
 	if (changes->any || !released)
 	{
 		queue = tq_update_apply(&task, changes, &due_at);
+		mark(change, &task);
 		if (!tq_update_write(change->call, queue, &task, changes, due_at,
 							 &taken))
 			tq_error_serialization();
@@ -459,6 +469,7 @@ release(TqChange *change, int64 task_id)
 	/* a claim that has ended counts as an attempt */
 	if (is_ours(change, &task))
 		task.f.attempt = Max(task.f.attempt - 1, 0);
+	mark(change, &task);
 	if (!tq_state_enter(change->call, queue, &task, &move))
 		tq_error_serialization();
 	return !stop;
@@ -493,6 +504,8 @@ add_task(TqChange *change, TqEntry *entry)
 
 	tq_submission_resolve(entry->inner, &entry->sub);
 	entry->sub.holder_stays = true;
+	entry->sub.by_hand = change->reason != NULL;
+	entry->sub.message = change->reason;
 	if (!tq_submit_try(change->call, &entry->sub,
 					   tq_arg_jsonb(entry->inner, TQ_SUBMIT_PAYLOAD),
 					   &entry->id, &holder, &state))
@@ -504,6 +517,35 @@ add_task(TqChange *change, TqEntry *entry)
 	}
 	else if (entry->lease > 0)
 		own(change, entry);
+}
+
+/* Programs change tasks as their work; a call with a reason is manual. */
+static void
+mark(const TqChange *change, TqTask *task)
+{
+	if (change->reason != NULL)
+		tq_history_mark(task, change->reason);
+}
+
+/* The documents of the change have no history. */
+static void
+log_change(const TqChange *change)
+{
+	StringInfoData detail;
+	int            counts[TQ_PARTS] = {0};
+
+	for (int i = 0; i < change->count; i++)
+	{
+		if (change->entries[i].part < TQ_PARTS)
+			counts[change->entries[i].part]++;
+	}
+	initStringInfo(&detail);
+	for (int part = 0; part < TQ_PARTS; part++)
+		appendStringInfo(&detail, "%s\"%s\": %d", part == 0 ? "{" : ", ",
+						 tq_change_part_name((TqPart) part), counts[part]);
+	appendStringInfoChar(&detail, '}');
+	tq_change_log_add("change", NULL, change->worker, detail.data,
+					  change->reason);
 }
 
 /* Read a locked task in its current state. */

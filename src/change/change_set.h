@@ -91,6 +91,7 @@ typedef struct TqChange
 {
 	TqCall        *call;
 	char          *worker; /* its name */
+	char          *reason; /* of a manual change, or NULL */
 	TqWorker       who;    /* if the change claims something */
 	TqEntry       *entries;
 	int            count;

@@ -13,11 +13,13 @@
  */
 #include "base/compat.h"
 
+#include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
+#include "base/arg.h"
 #include "base/catalog.h"
 #include "base/clock.h"
 #include "base/spi.h"
@@ -25,6 +27,7 @@
 #include "cache/options.h"
 #include "command/activate.h"
 #include "command/grant.h"
+#include "engine/change_log.h"
 #include "engine/id.h"
 #include "shared/running.h"
 #include "shared/shmem.h"
@@ -99,6 +102,7 @@ static TqStmt stmt_raise[] = {
 	RAISE_SEQUENCE("lane_row_seq", "lane_row", "lane"),
 	RAISE_SEQUENCE("worker_id_seq", "worker_id", "worker"),
 	RAISE_SEQUENCE("transition_id_seq", "transition_id", "transition"),
+	RAISE_SEQUENCE("change_id_seq", "change_id", "change_log"),
 	RAISE_SEQUENCE("template_id_seq", "template_id", "template")};
 
 static TqStmt stmt_raise_task_ids = {
@@ -164,6 +168,8 @@ taskq_activate(PG_FUNCTION_ARGS)
 	tq_xact_note(TQ_NOTE_VISIT, 0);
 	if (tq_activate_hook != NULL)
 		tq_activate_hook();
+	tq_change_log_add("activate", NULL, get_database_name(MyDatabaseId), NULL,
+					  tq_arg_message(fcinfo, 0));
 	PG_RETURN_VOID();
 }
 

@@ -30,6 +30,7 @@
 #include "command/grant.h"
 #include "command/queue_admin.h"
 #include "engine/call.h"
+#include "engine/change_log.h"
 #include "xact/xact.h"
 
 PG_FUNCTION_INFO_V1(taskq_grant);
@@ -80,9 +81,18 @@ static TqStmt stmt_functions = {
 	"                  AND d.refobjid = $1",
 	{OIDOID, OIDOID}};
 
-#define WORDS "Allowed: submit, work, observe, read, manage."
+static const struct
+{
+	const char *word;
+	TqRight     right;
+} right_words[] = {{"submit", TQ_RIGHT_SUBMIT},
+				   {"work", TQ_RIGHT_WORK},
+				   {"observe", TQ_RIGHT_OBSERVE},
+				   {"read", TQ_RIGHT_READ},
+				   {"manage", TQ_RIGHT_MANAGE}};
 
 static int   parse_rights(FunctionCallInfo fcinfo, int n);
+static char *rights_detail(FunctionCallInfo fcinfo, int rights);
 static int32 role_argument(FunctionCallInfo fcinfo, int n, Oid *role);
 static void  change_execute(Oid role, int rights, int left, bool grant);
 static void  grant_or_revoke(FunctionCallInfo fcinfo, bool grant);
@@ -105,8 +115,10 @@ static void
 grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char  *reason = tq_arg_message(fcinfo, 3);
 	int    rights;
 	int    left = 0;
+	char  *detail;
 	TqCall call;
 	TqSpi  spi;
 	Datum  args[3];
@@ -115,6 +127,7 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 	if (PG_ARGISNULL(1))
 		tq_error_required("role");
 	rights = parse_rights(fcinfo, 2);
+	detail = rights_detail(fcinfo, rights);
 	tq_call_begin(&call, grant ? "taskq_grant()" : "taskq_revoke()");
 
 	/* Two concurrent GRANTs on one function fail with an internal error. */
@@ -140,6 +153,7 @@ grant_or_revoke(FunctionCallInfo fcinfo, bool grant)
 	tq_spi_leave(&spi);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_MADE, 0);
+	tq_change_log_add(grant ? "grant" : "revoke", name, name, detail, reason);
 	tq_call_end(&call);
 }
 
@@ -160,23 +174,43 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 	for (int i = 0; i < count; i++)
 	{
 		char *word = TextDatumGetCString(words[i]);
+		int   right = 0;
 
 		place.index = i;
-		if (strcmp(word, "submit") == 0)
-			rights |= TQ_RIGHT_SUBMIT;
-		else if (strcmp(word, "work") == 0)
-			rights |= TQ_RIGHT_WORK;
-		else if (strcmp(word, "observe") == 0)
-			rights |= TQ_RIGHT_OBSERVE;
-		else if (strcmp(word, "read") == 0)
-			rights |= TQ_RIGHT_READ;
-		else if (strcmp(word, "manage") == 0)
-			rights |= TQ_RIGHT_MANAGE;
-		else
-			tq_error_invalid("rights", "has an unknown value", WORDS);
+		for (int w = 0; w < lengthof(right_words); w++)
+		{
+			if (strcmp(word, right_words[w].word) == 0)
+				right = right_words[w].right;
+		}
+		rights |= right;
+		if (right == 0)
+			tq_error_invalid("rights", "has an unknown value",
+							 "Allowed: submit, work, observe, read, manage.");
 	}
 	tq_place_end(&place);
 	return rights;
+}
+
+/* The role and the rights, as JSON. */
+static char *
+rights_detail(FunctionCallInfo fcinfo, int rights)
+{
+	StringInfoData detail;
+	const char    *comma = "";
+
+	initStringInfo(&detail);
+	appendStringInfo(
+		&detail, "{\"role\": %s, \"rights\": [",
+		tq_change_log_word(text_to_cstring(PG_GETARG_TEXT_PP(1))));
+	for (int i = 0; i < lengthof(right_words); i++)
+	{
+		if ((rights & right_words[i].right) == 0)
+			continue;
+		appendStringInfo(&detail, "%s\"%s\"", comma, right_words[i].word);
+		comma = ", ";
+	}
+	appendStringInfoString(&detail, "]}");
+	return detail.data;
 }
 
 /* Return the number of the role and its OID; for public, 0 and InvalidOid. */

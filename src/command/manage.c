@@ -27,6 +27,7 @@
 #include "command/manage.h"
 #include "command/submit.h"
 #include "engine/call.h"
+#include "engine/history.h"
 #include "engine/id.h"
 #include "engine/key.h"
 #include "engine/name_lock.h"
@@ -118,6 +119,7 @@ taskq_retry(PG_FUNCTION_ARGS)
 	wish.reset_given = !PG_ARGISNULL(1);
 	wish.reset = tq_arg_bool(fcinfo, 1, false);
 	wish.force = tq_arg_bool(fcinfo, 2, false);
+	wish.message = tq_arg_message(fcinfo, 3);
 	act_alone(fcinfo, "taskq_retry()", &wish);
 	PG_RETURN_VOID();
 }
@@ -128,6 +130,7 @@ taskq_recreate(PG_FUNCTION_ARGS)
 	TqWish wish = {TQ_ACTION_RECREATE};
 
 	wish.insertion = tq_submission_insertion(fcinfo, 1);
+	wish.message = tq_arg_message(fcinfo, 2);
 	act_alone(fcinfo, "taskq_recreate()", &wish);
 	PG_RETURN_INT64(wish.recreated_as);
 }
@@ -169,6 +172,7 @@ taskq_unpoison(PG_FUNCTION_ARGS)
 {
 	TqWish wish = {TQ_ACTION_UNPOISON};
 
+	wish.message = tq_arg_message(fcinfo, 1);
 	act_alone(fcinfo, "taskq_unpoison()", &wish);
 	PG_RETURN_VOID();
 }
@@ -376,8 +380,8 @@ act(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 
 	move.wanted = actions[wish->action].wanted;
 	move.reason = TQ_REASON_MANUAL;
-	if (wish->message != NULL)
-		tq_large_put(task, TQ_COL_MESSAGE, CStringGetTextDatum(wish->message));
+	if (!wish->automatic)
+		tq_history_mark(task, wish->message);
 	switch (wish->action)
 	{
 		case TQ_ACTION_CANCEL:
@@ -511,6 +515,8 @@ recreate(TqCall *call, TqQueue *queue, TqTask *task, TqWish *wish)
 	if (!tq_state_enter(call, queue, task, &move))
 		return false;
 	sub.insertion = wish->insertion;
+	sub.by_hand = true;
+	sub.message = wish->message;
 	tq_submit_again(call, &sub, payload);
 	wish->recreated_as = sub.task_id;
 	return true;

@@ -28,7 +28,8 @@ typedef enum TqAction
 typedef struct TqWish
 {
 	TqAction    action;
-	char       *message; /* the caller's message */
+	char       *message;   /* the caller's message */
+	bool        automatic; /* no manual change; without a message */
 	bool        force;
 	bool        in_bulk;      /* one of a list of ids */
 	bool        reset_given;  /* of RETRY */

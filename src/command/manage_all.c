@@ -26,6 +26,7 @@
 #include "command/submission.h"
 #include "command/submit.h"
 #include "engine/call.h"
+#include "engine/history.h"
 #include "engine/key.h"
 #include "engine/move.h"
 #include "engine/name_lock.h"
@@ -66,6 +67,7 @@ typedef struct Act
 	ReturnSetInfo *result;
 	int64          first_new; /* 0: none created yet */
 	TqState        to;        /* for reassign */
+	char          *message;   /* the caller's, or NULL */
 } Act;
 
 typedef bool (*DoWithTask)(TqCall *call, const Choice *choice, TqTask *task,
@@ -147,6 +149,7 @@ taskq_retry_all(PG_FUNCTION_ARGS)
 	choice.attempts_left = true;
 	read_range(fcinfo, 3, &choice);
 	read_max(fcinfo, 5, &choice);
+	act.message = tq_arg_message(fcinfo, 6);
 	act.moves_references = !TQ_STATE_IS_LIVE(choice.state);
 	PG_RETURN_INT64(do_all("taskq_retry_all()", &choice, retry_one, &act));
 }
@@ -169,6 +172,7 @@ taskq_recreate_all(PG_FUNCTION_ARGS)
 	read_range(fcinfo, 3, &choice);
 	read_max(fcinfo, 5, &choice);
 	act.result = (ReturnSetInfo *) fcinfo->resultinfo;
+	act.message = tq_arg_message(fcinfo, 6);
 	act.of_all_keys = act.insertion != TQ_INSERTION_APPEND;
 	act.moves_references = true;
 	(void) do_all("taskq_recreate_all()", &choice, recreate_one, &act);
@@ -219,6 +223,7 @@ taskq_reassign(PG_FUNCTION_ARGS)
 		qsort(choice.ids, choice.count, sizeof(Datum), compare_ids);
 	}
 	choice.max = PG_INT64_MAX;
+	act.message = tq_arg_message(fcinfo, 6);
 	act.moves_references = TQ_STATE_IS_LIVE(choice.state) !=
 						   TQ_STATE_IS_LIVE(act.to);
 	PG_RETURN_INT64(do_all("taskq_reassign()", &choice, reassign_one, &act));
@@ -470,6 +475,7 @@ retry_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 {
 	TqWish wish = {TQ_ACTION_RETRY};
 
+	wish.message = act->message;
 	if (task->archived && tq_submit_is_taken(choice->queue, task))
 	{
 		*done = false;
@@ -493,6 +499,7 @@ recreate_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		return true;
 	}
 	wish.insertion = act->insertion;
+	wish.message = act->message;
 	wish.in_bulk = true;
 	if (!tq_manage_try(call, choice->queue, task, &wish))
 		return false;
@@ -535,6 +542,7 @@ reassign_one(TqCall *call, const Choice *choice, TqTask *task, Act *act,
 		if (!tq_archive_take(task))
 			return false;
 	}
+	tq_history_mark(task, act->message);
 	return tq_state_enter(call, choice->queue, task, &move);
 }
 

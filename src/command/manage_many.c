@@ -113,8 +113,6 @@ taskq_manage_many(PG_FUNCTION_ARGS)
 	wanted.action = tq_manage_many_read_action(fcinfo, 0);
 	wanted.in_bulk = true;
 	wanted.message = tq_arg_message(fcinfo, 2);
-	if (wanted.action == TQ_ACTION_DELETE && wanted.message != NULL)
-		tq_error_invalid("reason", "has no meaning for action delete", NULL);
 	if (PG_ARGISNULL(1))
 		tq_error_required("task_ids");
 	ids = tq_arg_array(fcinfo, 1, "task_ids", INT8OID, &count);

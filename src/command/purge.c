@@ -22,6 +22,8 @@
 #include "base/spi.h"
 #include "cache/role.h"
 #include "engine/call.h"
+#include "engine/change_log.h"
+#include "engine/history.h"
 #include "engine/key.h"
 #include "engine/state.h"
 #include "shared/leaf_change.h"
@@ -65,9 +67,11 @@ typedef struct Choice
 	bool  any_live;
 	Datum args[8];
 	bool  nulls[8];
+	char *comment;
 } Choice;
 
 static void  read_states(FunctionCallInfo fcinfo, int n, Choice *choice);
+static char *detail_of(const Choice *choice, int64 removed);
 static Datum states_between(const Choice *choice, TqState first, TqState last);
 static int64 remove_finished(Choice *choice);
 static int64 remove_waiting(TqCall *call, Choice *choice);
@@ -87,6 +91,7 @@ taskq_purge(PG_FUNCTION_ARGS)
 	TqKeyRule   rule;
 	TqCall      call;
 
+	choice.comment = tq_arg_message(fcinfo, 7);
 	read_states(fcinfo, 1, &choice);
 	choice.nulls[2] = !tq_arg_time(fcinfo, 2, "before", &before);
 	choice.args[2] = TimestampTzGetDatum(choice.nulls[2] ? 0 : before);
@@ -124,6 +129,9 @@ taskq_purge(PG_FUNCTION_ARGS)
 	choice.args[6] = Int64GetDatum(max - removed);
 	if (removed < max)
 		removed += remove_finished(&choice);
+	if (removed > 0)
+		tq_change_log_add("purge", name, name, detail_of(&choice, removed),
+						  choice.comment);
 	tq_call_end(&call);
 	PG_RETURN_INT64(removed);
 }
@@ -160,6 +168,28 @@ read_states(FunctionCallInfo fcinfo, int n, Choice *choice)
 		choice->any_live = choice->any_live || TQ_STATE_IS_LIVE(state);
 	}
 	tq_place_end(&place);
+}
+
+/* The states and the number of the tasks, as JSON. */
+static char *
+detail_of(const Choice *choice, int64 removed)
+{
+	StringInfoData detail;
+	const char    *comma = "";
+
+	initStringInfo(&detail);
+	appendStringInfo(&detail, "{\"tasks\": " INT64_FORMAT ", \"states\": [",
+					 removed);
+	for (int s = TQ_STATE_FIRST; s <= TQ_STATE_LAST; s++)
+	{
+		if (!choice->named[s])
+			continue;
+		appendStringInfo(&detail, "%s\"%s\"", comma,
+						 tq_state_name((TqState) s));
+		comma = ", ";
+	}
+	appendStringInfoString(&detail, "]}");
+	return detail.data;
 }
 
 static Datum
@@ -233,6 +263,7 @@ remove_task(TqCall *call, int64 task_id, const Choice *choice)
 		queue = tq_queue_by_id(task.f.queue_id);
 		if (queue == NULL)
 			return false;
+		tq_history_mark(&task, choice->comment);
 		if (tq_state_remove(call, queue, &task))
 			return true;
 	}

@@ -20,7 +20,9 @@
 #include "storage/lmgr.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
+#include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/json.h"
 #include "utils/timestamp.h"
 
 #include "base/arg.h"
@@ -36,6 +38,7 @@
 #include "command/drop_steps.h"
 #include "command/queue_admin.h"
 #include "engine/call.h"
+#include "engine/change_log.h"
 #include "engine/state.h"
 #include "shared/counter.h"
 #include "shared/leaf_change.h"
@@ -119,6 +122,8 @@ static TqStmt stmt_drop_rest = {
 	"DELETE FROM taskq.queue WHERE queue_id = $1",
 	{INT4OID}};
 
+static char *until_detail(TimestampTz until);
+static char *json_of(Jsonb *options);
 static bool  concerns_keys(Jsonb *changes);
 static void  rearrange(TqCall *call, int32 queue_id);
 static int32 row_of_all_queues(void);
@@ -135,6 +140,7 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	Jsonb *options = tq_arg_jsonb(fcinfo, 1);
 	bool   if_not_exists = tq_arg_bool(fcinfo, 2, false);
+	char  *reason = tq_arg_message(fcinfo, 3);
 	Jsonb *empty =
 		DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")));
 	TqCall call;
@@ -159,7 +165,11 @@ taskq_create_queue(PG_FUNCTION_ARGS)
 	if (!created && !if_not_exists)
 		tq_error_queue_exists(name);
 	if (created)
+	{
 		(void) tq_queue_made(name, true);
+		tq_change_log_add("create_queue", name, name, json_of(options),
+						  reason);
+	}
 	tq_call_end(&call);
 	PG_RETURN_BOOL(created);
 }
@@ -169,6 +179,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 {
 	char         *name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	Jsonb        *changes = tq_arg_jsonb(fcinfo, 1);
+	char         *reason = tq_arg_message(fcinfo, 2);
 	TqCall        call;
 	TqSpi         spi;
 	Datum         args[2];
@@ -209,6 +220,7 @@ taskq_alter_queue(PG_FUNCTION_ARGS)
 	tq_xact_note(TQ_NOTE_RESCAN, 0);
 	if (moves_lines)
 		rearrange(&call, DatumGetInt32(args[0]));
+	tq_change_log_add("alter_queue", name, name, json_of(changes), reason);
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -218,6 +230,7 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	bool   force = tq_arg_bool(fcinfo, 1, false);
+	char  *reason = tq_arg_message(fcinfo, 2);
 	TqCall call;
 	TqSpi  spi;
 	Datum  arg;
@@ -281,6 +294,9 @@ taskq_drop_queue(PG_FUNCTION_ARGS)
 	tq_counter_wait_for_ended();
 	tq_xact_note(TQ_NOTE_QUEUE_GONE, DatumGetInt32(arg));
 	tq_catalog_announce_queue();
+	tq_change_log_add("drop_queue", name, name,
+					  psprintf("{\"tasks\": " INT64_FORMAT "}", removed),
+					  reason);
 	tq_call_end(&call);
 	PG_RETURN_INT64(removed);
 }
@@ -310,6 +326,8 @@ taskq_pause(PG_FUNCTION_ARGS)
 	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
 	if (has_until)
 		tq_xact_due(until);
+	tq_change_log_add("pause", name, name,
+					  has_until ? until_detail(until) : NULL, reason);
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -318,6 +336,7 @@ Datum
 taskq_resume(PG_FUNCTION_ARGS)
 {
 	char  *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char  *reason = tq_arg_message(fcinfo, 1);
 	TqCall call;
 	Datum  args[4];
 	bool   nulls[4] = {false, true, true, true};
@@ -328,8 +347,25 @@ taskq_resume(PG_FUNCTION_ARGS)
 	tq_spi_execute(&stmt_pause, args, nulls, SPI_OK_UPDATE);
 	tq_catalog_announce_queue();
 	tq_xact_note(TQ_NOTE_WAKE_QUEUE, DatumGetInt32(args[0]));
+	tq_change_log_add("resume", name, name, NULL, reason);
 	tq_call_end(&call);
 	PG_RETURN_VOID();
+}
+
+static char *
+until_detail(TimestampTz until)
+{
+	int  utc = 0;
+	char text[MAXDATELEN + 1];
+
+	JsonEncodeDateTime(text, TimestampTzGetDatum(until), TIMESTAMPTZOID, &utc);
+	return psprintf("{\"until\": \"%s\"}", text);
+}
+
+static char *
+json_of(Jsonb *options)
+{
+	return JsonbToCString(NULL, &options->root, VARSIZE(options));
 }
 
 /*

@@ -34,6 +34,7 @@
 #include "command/registration.h"
 #include "engine/call.h"
 #include "engine/cancel_request.h"
+#include "engine/change_log.h"
 #include "engine/limit.h"
 #include "engine/liveness.h"
 #include "engine/own_worker.h"
@@ -342,8 +343,11 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	int32  worker_id;
 	int64  incarnation;
 	int64  returned;
+	char  *reason = tq_arg_message(fcinfo, 2);
+	bool   own;
 
 	tq_call_begin(&call, "taskq_deregister()");
+	own = !PG_ARGISNULL(1) || tq_own_worker_is(name);
 	worker_id =
 		tq_worker_active(name, tq_arg_int8_if_given(fcinfo, 1, &incarnation));
 	/* it was declared dead, or replaced, at this very moment */
@@ -352,6 +356,11 @@ taskq_deregister(PG_FUNCTION_ARGS)
 	returned = tq_reclaim_held_by(&call, list_make1_int(worker_id), true);
 	tq_own_worker_remove(name);
 	tq_catalog_announce_worker();
+	/* a process that ends its own registration is no news */
+	if (!own || reason != NULL)
+		tq_change_log_add("deregister", NULL, name,
+						  psprintf("{\"tasks\": " INT64_FORMAT "}", returned),
+						  reason);
 	tq_call_end(&call);
 	PG_RETURN_INT64(returned);
 }
@@ -372,6 +381,7 @@ taskq_drain(PG_FUNCTION_ARGS)
 		tq_error_no_such_worker(name, true);
 	tq_catalog_announce_worker();
 	tq_xact_note(TQ_NOTE_WAKE_WORKER, DatumGetInt32(arg));
+	tq_change_log_add("drain", NULL, name, NULL, tq_arg_message(fcinfo, 2));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -384,19 +394,22 @@ taskq_drain(PG_FUNCTION_ARGS)
 Datum
 taskq_expire(PG_FUNCTION_ARGS)
 {
-	char  *name = tq_arg_name(fcinfo, 0, "worker", NULL);
-	int64  older_than = tq_arg_length(fcinfo, 1, "older_than", 1, 0);
-	TqCall call;
-	int32  worker_id;
-	int32 *ids;
-	Oid   *roles;
-	uint64 rows;
-	Datum  arg;
-	int64  expired = 0;
-	TqSpi  spi;
+	char          *name = tq_arg_name(fcinfo, 0, "worker", NULL);
+	int64          older_than = tq_arg_length(fcinfo, 1, "older_than", 1, 0);
+	TqCall         call;
+	int32          worker_id;
+	int32         *ids;
+	Oid           *roles;
+	uint64         rows;
+	Datum          arg;
+	int64          expired = 0;
+	TqSpi          spi;
+	StringInfoData names;
 
 	if (older_than == 0)
 		tq_error_required("older_than");
+	initStringInfo(&names);
+	appendStringInfoString(&names, "{\"workers\": [");
 	tq_call_begin(&call, "taskq_expire()");
 	worker_id = tq_worker_active(name, NULL);
 	tq_liveness_heartbeat(worker_id);
@@ -422,11 +435,19 @@ taskq_expire(PG_FUNCTION_ARGS)
 		if (!tq_worker_may_be(roles[i]) ||
 			!tq_liveness_silence(ids[i], &silence) || silence < older_than)
 			continue;
-		if (end_registration(ids[i], TQ_WORKER_DEAD))
-			expired++;
+		if (!end_registration(ids[i], TQ_WORKER_DEAD))
+			continue;
+		appendStringInfo(&names, "%s%s", expired > 0 ? ", " : "",
+						 tq_change_log_word(tq_worker_name(ids[i])));
+		expired++;
 	}
 	if (expired > 0)
+	{
 		tq_xact_note(TQ_NOTE_ORPHANS, 0);
+		appendStringInfoString(&names, "]}");
+		tq_change_log_add("expire", NULL, name, names.data,
+						  tq_arg_message(fcinfo, 2));
+	}
 	tq_call_end(&call);
 	PG_RETURN_INT64(expired);
 }

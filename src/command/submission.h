@@ -54,6 +54,8 @@ typedef struct TqSubmission
 	bool         dead_letter;  /* a copy of a dead task */
 	bool         of_step;      /* its payload is known later */
 	bool         holder_stays; /* while an open transaction removes it */
+	bool         by_hand;      /* a manual change creates it */
+	const char  *message;      /* of that change, or NULL */
 	int64        task_id;      /* 0: assigned later */
 } TqSubmission;
 

@@ -37,6 +37,7 @@
 #include "command/submission.h"
 #include "command/submit.h"
 #include "engine/call.h"
+#include "engine/history.h"
 #include "engine/id.h"
 #include "engine/key.h"
 #include "engine/limit.h"
@@ -263,6 +264,8 @@ insert_task(TqCall *call, TqSubmission *sub, Jsonb *payload, int64 *task_id,
 									  &holder->task_id, &holder->state))
 		return false;
 	tq_submit_fill(sub, payload, &task);
+	if (sub->by_hand)
+		tq_history_mark(&task, sub->message);
 	TQ_DEBUG_POINT("submit_before_insert");
 	if (!tq_state_submit(
 			call, sub->queue, &task,

@@ -25,6 +25,7 @@
 #include "command/submit.h"
 #include "command/update.h"
 #include "engine/call.h"
+#include "engine/history.h"
 #include "engine/key.h"
 #include "engine/limit.h"
 #include "engine/sql_task.h"
@@ -52,6 +53,7 @@ taskq_update_task(PG_FUNCTION_ARGS)
 	int64      task_id = tq_arg_int8(fcinfo, 0, "task_id");
 	Jsonb     *doc = tq_arg_jsonb(fcinfo, 1);
 	bool       has_version = !PG_ARGISNULL(2);
+	char      *message = tq_arg_message(fcinfo, 3);
 	int64      version = has_version ? PG_GETARG_INT64(2) : 0;
 	TqChanges  changes = {0};
 	JsonbValue entry;
@@ -80,11 +82,12 @@ taskq_update_task(PG_FUNCTION_ARGS)
 										"change");
 		if (has_version && version != task.f.version)
 			tq_error_version(task_id, version, task.f.version);
-		if (!changes.any)
+		if (!changes.any && message == NULL)
 			break;
 		if (changes.named[TQ_SUBMIT_QUEUE])
 			tq_step_refuse(&task, "move");
 		queue = tq_update_apply(&task, &changes, &due_at);
+		tq_history_mark(&task, message);
 		tq_key_lock_change(&call, &task, queue);
 		if (tq_update_write(&call, queue, &task, &changes, due_at, NULL))
 			break;

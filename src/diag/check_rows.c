@@ -47,6 +47,7 @@ static TqStmt stmt_moves = {
 	"  FROM taskq.transition"
 	" WHERE from_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
 	"   AND to_state BETWEEN " TQ_SQL_STATE_FIRST " AND " TQ_SQL_STATE_LAST
+	"   AND from_state <> to_state"
 	" GROUP BY from_state, to_state"};
 
 /* How many rows there are, and the sum of their numbers to identify them. */

@@ -28,9 +28,10 @@ static TqStmt stmt_holder = {"SELECT name, state::integer, ended_at,"
 static TqStmt stmt_change = {
 	"SELECT t.at, r.name, t.message"
 	"  FROM taskq.transition t LEFT JOIN taskq.role r USING (role_id)"
-	" WHERE t.task_id = $1 AND t.to_state = $2"
+	" WHERE t.task_id = $1 AND t.to_state = $2 AND t.from_state <> $2"
+	"   AND t.at >= $3"
 	" ORDER BY t.transition_id DESC LIMIT 1",
-	{INT8OID, INT4OID}};
+	{INT8OID, INT4OID, TIMESTAMPTZOID}};
 
 static TqStmt stmt_last_error = {"SELECT $1 -> -1 ->> 'error'", {JSONBOID}};
 
@@ -87,15 +88,21 @@ tq_explain_read_holder(const TqTask *task, TqExplainHolder *holder)
 	holder->seen = tq_liveness_silence(task->f.worker_id, &holder->silent);
 }
 
+/*
+ * A queue without history has rows only of manual changes: the last one may be
+ * about an earlier time in the same state.
+ */
 void
 tq_explain_read_change(const TqTask *task, TqExplainChange *change)
 {
-	Datum args[2];
-	TqSpi spi;
+	TqColumn since = task->archived ? TQ_COL_FINISHED_AT : TQ_COL_SUSPENDED_AT;
+	Datum    args[3];
+	TqSpi    spi;
 
 	memset(change, 0, sizeof(*change));
 	args[0] = Int64GetDatum(task->f.task_id);
 	args[1] = Int32GetDatum(task->f.state);
+	args[2] = TimestampTzGetDatum(TQ_TASK_TIME(task, since, DT_NOBEGIN));
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_change, args, NULL, 1) > 0)
 	{

@@ -1,9 +1,11 @@
 /*
  * history.c
- *		The state changes of tasks: taskq.history.
+ *		The state changes and manual changes of tasks: taskq.history.
  *
  * A queue with the option history writes a row for each change of a task's
- * state, in the transaction that makes the change.  Rows are stored in the
+ * state, in the transaction that makes the change.  So do steps of workflows.
+ * A manual change (TqTask.by_hand) is written in every queue, even if the
+ * state remains the same: tq_history_keeps decides.  Rows are stored in the
  * leaf with the number of the archive's current leaf, and are truncated with
  * it (maintenance/retention.c).
  *
@@ -13,10 +15,12 @@
 
 #include "commands/sequence.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "base/catalog.h"
 #include "base/clock.h"
+#include "base/guc.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "engine/history.h"
@@ -39,20 +43,33 @@ typedef enum Column
 	COL_WORKER_ID,
 	COL_ROLE_ID,
 	COL_MESSAGE,
+	COL_ACTOR,
 	COLUMNS
 } Column;
 
 StaticAssertDecl(COLUMNS == TQ_HISTORY_COLUMNS, "columns of taskq.transition");
 
 /*
+ * What the caller does with the task is a manual change; message (or NULL) is
+ * what was said about it.
+ */
+void
+tq_history_mark(TqTask *task, const char *message)
+{
+	task->by_hand = true;
+	if (message != NULL)
+		tq_large_put(task, TQ_COL_MESSAGE, CStringGetTextDatum(message));
+}
+
+/*
  * Record the change of a task, as it was written, from another state
- * (TQ_STATE_NONE if the task is new).  If the task still has that state, it
- * has been deleted.
+ * (TQ_STATE_NONE if the task is new) or the same one.
  */
 void
 tq_history_write(TqCall *call, TqTask *task, int from)
 {
 	int   bucket = tq_queue_bucket();
+	char *actor;
 	bool  nulls[COLUMNS] = {false};
 	Datum values[COLUMNS];
 
@@ -76,5 +93,8 @@ tq_history_write(TqCall *call, TqTask *task, int from)
 		!tq_large_get(task, TQ_COL_MESSAGE, &values[COL_MESSAGE]);
 	if (nulls[COL_MESSAGE])
 		values[COL_MESSAGE] = (Datum) 0;
+	actor = tq_guc_actor_text();
+	nulls[COL_ACTOR] = actor == NULL;
+	values[COL_ACTOR] = actor == NULL ? (Datum) 0 : CStringGetTextDatum(actor);
 	tq_row_insert_history(call, bucket, values, nulls);
 }

@@ -100,6 +100,15 @@ tq_own_worker_remove(const char *name)
 	own->registered = false;
 }
 
+/* Has the session registered the name, and not deregistered it? */
+bool
+tq_own_worker_is(const char *name)
+{
+	const OwnWorker *own = find(name, HASH_FIND);
+
+	return own != NULL && own->registered;
+}
+
 /*
  * Has the session registered the name, and has another process registered it
  * since?

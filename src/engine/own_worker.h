@@ -11,6 +11,7 @@
 
 extern void tq_own_worker_add(const char *name, int64 incarnation);
 extern void tq_own_worker_remove(const char *name);
+extern bool tq_own_worker_is(const char *name);
 extern bool tq_own_worker_is_replaced(const char *name, int64 incarnation);
 extern void tq_own_worker_forget(void);
 extern void tq_own_worker_init(void);

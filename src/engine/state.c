@@ -191,7 +191,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	tq_metric_note_moved(task, from, answer.end, claimed_at);
 	note_intents(queue, task, from, held_by);
 	/* a step that was blocked by its parents may now be blocked by its key */
-	if (answer.to != from && (queue->options.history || tq_step_is(task)))
+	if (tq_history_keeps(queue, task, from))
 		tq_history_write(call, task, from);
 	entered(call, queue, task, from, move);
 	if (tq_step_is(task) && tq_step_hooks.moved != NULL)
@@ -226,6 +226,8 @@ tq_state_touch(TqCall *call, TqQueue *queue, TqTask *task)
 	}
 	tq_large_write(task);
 	note_intents(queue, task, (TqState) task->f.state, task->f.worker_id);
+	if (task->by_hand)
+		tq_history_write(call, task, task->f.state);
 	return true;
 }
 
@@ -300,6 +302,8 @@ tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task, TqReason reason)
 	tq_large_store(task);
 	tq_xact_begin();
 	tq_row_insert_archive(call, task);
+	if (task->by_hand)
+		tq_history_write(call, task, task->f.state);
 	entered(call, queue, task, move.to, &move);
 }
 
@@ -328,6 +332,8 @@ tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task)
 		tq_large_remove_all(task->f.task_id);
 	tq_count_note_move(task->f.queue_id, from, TQ_STATE_NONE);
 	tq_xact_ended(task->f.task_id, 0);
+	if (task->by_hand)
+		tq_history_write(call, task, from);
 	entered(call, queue, task, from, &move);
 	return true;
 }
@@ -343,6 +349,8 @@ tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task)
 	TqMove  move = {0};
 
 	task->f.state = TQ_STATE_NONE;
+	if (task->by_hand)
+		tq_history_write(call, task, from);
 	if (queue != NULL)
 		entered(call, queue, task, from, &move);
 }
@@ -388,7 +396,7 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	tq_count_note_move(queue->queue_id, TQ_STATE_NONE, task->f.state);
 	tq_metric_note_count(queue->queue_id, TQ_METRIC_SUBMITTED, 1);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
-	if (queue->options.history || tq_step_is(task))
+	if (tq_history_keeps(queue, task, TQ_STATE_NONE))
 		tq_history_write(call, task, TQ_STATE_NONE);
 	entered(call, queue, task, 0, &move);
 	return true;
@@ -512,6 +520,8 @@ replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 	tq_count_note_move(queue->queue_id, TQ_STATE_NONE, task->f.state);
 	note_retry(task, queue->queue_id);
 	note_intents(queue, task, TQ_STATE_SUSPENDED, 0);
+	if (task->by_hand)
+		tq_history_write(call, task, from);
 	entered(call, queue, task, from, move);
 	if (task->key_before != (Datum) 0 && tq_state_hooks.left != NULL &&
 		(task->queue_before != queue->queue_id || key == (Datum) 0 ||

@@ -72,8 +72,8 @@ static void     find_any(const TqQueue *queue, KeyGroup *group);
 static Datum    keys_datum(const KeyGroup *group);
 static void     note_keys(KeyGroup *group, uint64 rows, int column);
 static bool     is_complete(const KeyGroup *group);
-static bool     resume(TqCall *call, TqQueue *queue, int64 task_id);
-static int      compare_keys(const void *a, const void *b);
+static bool resume(TqCall *call, TqQueue *queue, int64 task_id, char *message);
+static int  compare_keys(const void *a, const void *b);
 
 Datum
 taskq_junction(PG_FUNCTION_ARGS)
@@ -82,6 +82,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 	MemoryContext  caller = CurrentMemoryContext;
 	MemoryContext  one;
 	char          *name = tq_arg_name(fcinfo, 0, "queue", NULL);
+	char          *message = tq_arg_message(fcinfo, 3);
 	Suspended      found = {0};
 	KeyGroup       group = {0};
 	TqQueue       *queue;
@@ -110,7 +111,7 @@ taskq_junction(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextSwitchTo(one);
-		if (resume(&call, queue, found.ids[i]))
+		if (resume(&call, queue, found.ids[i], message))
 			tq_srf_add(result, &value, &isnull);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(one);
@@ -252,13 +253,14 @@ is_complete(const KeyGroup *group)
 
 /* Make a task pending in the same way as taskq_retry. */
 static bool
-resume(TqCall *call, TqQueue *queue, int64 task_id)
+resume(TqCall *call, TqQueue *queue, int64 task_id, char *message)
 {
 	for (;; tq_snapshot_renew())
 	{
 		TqWish wish = {TQ_ACTION_RETRY};
 		TqTask task;
 
+		wish.message = message;
 		if (!tq_row_find(call, task_id, &task) ||
 			task.f.state != TQ_STATE_SUSPENDED)
 			return false;

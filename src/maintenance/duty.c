@@ -55,6 +55,7 @@
 #include "maintenance/bound_worker.h"
 #include "maintenance/dead_range_audit.h"
 #include "maintenance/duty.h"
+#include "maintenance/forget_change.h"
 #include "maintenance/forget_lane.h"
 #include "maintenance/forget_worker.h"
 #include "maintenance/operation_turn.h"
@@ -337,6 +338,9 @@ run_retention(TimestampTz now)
 			(void) turn_of("ended workers", tq_forget_worker_batch,
 						   tq_guc_retention_batch);
 		while (!turn_failed && tq_forget_worker_more());
+		while (
+			turn_of("changes", tq_forget_change_batch, tq_guc_retention_batch))
+			;
 	}
 	lanes_due = now;
 	retention_due = now + (int64) tq_guc_retention_interval * USECS_PER_SEC;
@@ -457,6 +461,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 				  {"large", tq_retention_large, 10 * BATCH, true},
 				  {"keys", tq_retention_keys, 10 * BATCH, true},
 				  {"workers", tq_forget_worker_batch, 10 * BATCH, true},
+				  {"changes", tq_forget_change_batch, 10 * BATCH, true},
 				  {"lanes", tq_forget_lane_batch, BATCH, false}};
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	bool           active;

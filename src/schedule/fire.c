@@ -292,6 +292,7 @@ clear_earlier(TqCall *call, const TqSchedule *schedule)
 		TqQueue *queue;
 
 		CHECK_FOR_INTERRUPTS();
+		wish.automatic = true;
 		if (!tq_row_find(call, schedule->last_task_id, &task) ||
 			!TQ_STATE_IS_LIVE(task.f.state) ||
 			(queue = tq_queue_by_id(task.f.queue_id)) == NULL)

@@ -27,6 +27,7 @@
 #include "cache/role.h"
 #include "cron/cron.h"
 #include "engine/call.h"
+#include "engine/change_log.h"
 #include "schedule/cron_schedule.h"
 #include "schedule/fire.h"
 #include "schedule/schedule_flow.h"
@@ -47,6 +48,7 @@ static char *choice(FunctionCallInfo fcinfo, int n, const char *what,
 static void  check_task(TqSchedule *schedule);
 static void  keep_place(TqSchedule *schedule, const TqSchedule *before,
 						TqPlan *plan);
+static char *started(const TqSchedule *schedule, int64 task_id);
 static void  require_owner(const TqSchedule *schedule);
 
 Datum
@@ -74,6 +76,13 @@ taskq_schedule(PG_FUNCTION_ARGS)
 	tq_cron_schedule_keep(&schedule, &before);
 	tq_schedule_row_define(&schedule);
 	tq_schedule_row_place(&schedule, &plan);
+	tq_change_log_add("schedule", schedule.queue, schedule.name,
+					  psprintf("{\"schedule\": %s, \"timezone\": %s, "
+							   "\"enabled\": %s}",
+							   tq_change_log_word(schedule.text),
+							   tq_change_log_word(schedule.zone),
+							   schedule.enabled ? "true" : "false"),
+					  tq_arg_message(fcinfo, 9));
 	tq_call_end(&call);
 	PG_RETURN_VOID();
 }
@@ -182,6 +191,8 @@ taskq_unschedule(PG_FUNCTION_ARGS)
 		if (schedule.cron)
 			tq_cron_remove(name, schedule.job_id);
 		(void) tq_schedule_row_delete(name);
+		tq_change_log_add("unschedule", schedule.queue, name, NULL,
+						  tq_arg_message(fcinfo, 1));
 	}
 	tq_call_end(&call);
 	PG_RETURN_BOOL(found);
@@ -203,10 +214,23 @@ taskq_run_schedule(PG_FUNCTION_ARGS)
 						errhint("Save it with taskq_schedule().")));
 	require_owner(&schedule);
 	submitted = tq_fire_now(&schedule, &task_id);
+	tq_change_log_add("run_schedule", schedule.queue, name,
+					  submitted ? started(&schedule, task_id) : NULL,
+					  tq_arg_message(fcinfo, 1));
 	tq_call_end(&call);
 	if (!submitted)
 		PG_RETURN_NULL();
 	PG_RETURN_INT64(task_id);
+}
+
+/* What a schedule has started, as JSON. */
+static char *
+started(const TqSchedule *schedule, int64 task_id)
+{
+	if (schedule->last_workflow_id != 0)
+		return psprintf("{\"workflow_id\": " INT64_FORMAT "}",
+						schedule->last_workflow_id);
+	return psprintf("{\"task_id\": " INT64_FORMAT "}", task_id);
 }
 
 /* Raise 42501 unless the caller may change the schedule. */

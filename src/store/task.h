@@ -118,7 +118,7 @@ typedef enum TqColumn
 #define TQ_IS_IMPLIED(col) ((col) >= TQ_COL_RUN_AT && (col) <= TQ_COL_LARGE)
 #define TQ_TASK_COLUMNS TQ_COL_OPTIONS
 #define TQ_ARCHIVE_COLUMNS TQ_COL_RECREATED_AS
-#define TQ_HISTORY_COLUMNS 13 /* of taskq.transition */
+#define TQ_HISTORY_COLUMNS 14 /* of taskq.transition */
 #define TQ_FIRST_VAR TQ_COL_PAYLOAD
 
 /* Size of the fixed part in a row: the struct may end with padding. */
@@ -169,6 +169,7 @@ typedef struct TqTask
 	Datum           moved[TQ_LAST_LARGE - TQ_FIRST_LARGE + 1];
 	bool            archived;
 	bool            new_message; /* set since the row was read */
+	bool            by_hand;     /* what happens to it is a manual change */
 	HeapTuple       image;       /* of a live task; NULL: must be formed */
 	ItemPointerData tid;         /* location of a live task when read */
 	bool            stood;       /* it was pending when read, at: */

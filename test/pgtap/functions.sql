@@ -56,7 +56,7 @@ SELECT set_eq($$
      WHERE c.relnamespace = 'taskq'::regnamespace AND x.grantee <> c.relowner$$,
     ARRAY['tasks SELECT', 'running SELECT', 'dead SELECT', 'queues SELECT', 'workers SELECT', 'settings SELECT',
           'history SELECT', 'metrics SELECT', 'metric_history SELECT', 'documents SELECT',
-          'workflows SELECT', 'workflow_steps SELECT', 'batch_progress SELECT', 'schedules SELECT', 'operations SELECT'],
+          'workflows SELECT', 'workflow_steps SELECT', 'batch_progress SELECT', 'schedules SELECT', 'changes SELECT', 'operations SELECT'],
     'of the relations, PUBLIC may read the filtered views, and nothing else');
 SELECT is_empty($$
     SELECT c.relname FROM pg_class c

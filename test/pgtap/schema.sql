@@ -11,7 +11,7 @@ SELECT tables_are('taskq', ARRAY[
     'archive_10', 'archive_11', 'archive_12', 'archive_13', 'archive_14',
     'archive_15', 'archive_keep', 'archive_rotation', 'finished_count',
     'finished_leaf', 'metric_minute', 'function_right',
-    'template', 'workflow', 'edge', 'signal', 'timer', 'schedule', 'operation',
+    'template', 'workflow', 'edge', 'signal', 'timer', 'schedule', 'change_log', 'operation',
     'transition', 'transition_00', 'transition_01', 'transition_02',
     'transition_03', 'transition_04', 'transition_05', 'transition_06',
     'transition_07', 'transition_08', 'transition_09', 'transition_10',
@@ -19,7 +19,7 @@ SELECT tables_are('taskq', ARRAY[
     'transition_15']);
 SELECT views_are('taskq', ARRAY[
     'tasks', 'running', 'dead', 'queues', 'workers', 'settings', 'history',
-    'metrics', 'metric_history', 'documents', 'workflows', 'workflow_steps', 'batch_progress', 'schedules', 'operations', 'table_problem', 'line_problem', 'flow_problem', 'known_role']);
+    'metrics', 'metric_history', 'documents', 'workflows', 'workflow_steps', 'batch_progress', 'schedules', 'changes', 'operations', 'table_problem', 'line_problem', 'flow_problem', 'known_role']);
 
 SELECT columns_are('taskq', 'task', ARRAY[
     'task_id', 'lane_id', 'available_at', 'run_at', 'created_at', 'token',

@@ -24,7 +24,7 @@ SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{r
             WHEN name = 'definition' THEN '''{"name": "x", "version": "1", "steps": []}'''
             WHEN name = 'task_id' THEN '$i' WHEN name = 'token' THEN '$t' WHEN name = 'task_ids' THEN 'ARRAY[$i]'
             WHEN name = 'tokens' THEN 'ARRAY[$t]' WHEN name = 'results' THEN 'ARRAY[''{}''::jsonb]' WHEN name IN ('tasks', 'decisions') THEN '''[]'''
-            WHEN name = 'states' THEN '''{done}''' WHEN name = 'reason' AND function = 'taskq_purge' THEN '''exhausted'''
+            WHEN name = 'state' AND function IN ('taskq_retry_all', 'taskq_recreate_all') THEN '''dead''' WHEN name = 'states' THEN '''{done}''' WHEN name = 'reason' AND function IN ('taskq_purge', 'taskq_retry_all') THEN '''exhausted'''
             WHEN name = 'incarnation' AND function = 'taskq_claim' THEN 'NULL'
             WHEN name = 'worker' AND function = 'taskq_claim' THEN '''label''' WHEN name = 'worker' THEN '''bw'''
             WHEN name = 'queue' AND function = 'taskq_create_queue' THEN '''b2''' WHEN name = 'queue' THEN '''b'''
@@ -112,7 +112,7 @@ SELECT type, what, code, count(*), string_agg(DISTINCT name, ' ' ORDER BY name) 
 -- names
 SELECT name, what, code, count(*) FROM t.answer WHERE type = 'text' AND name IN ('queue', 'worker', 'key', 'reference', 'correlation_id') GROUP BY name, what, code ORDER BY name, what, code;
 -- free text is any text
-SELECT name, what, code FROM t.answer WHERE name IN ('reason', 'error', 'message') AND type = 'text' AND code NOT IN ('ok', 'TQ005') ORDER BY name, what;
+SELECT function, name, code, count(*) FROM t.answer WHERE name IN ('reason', 'comment', 'error', 'message') AND type = 'text' AND code NOT IN ('ok', 'TQ005') GROUP BY function, name, code ORDER BY function, name;
 -- words of a list
 SELECT name, code, count(*) FROM t.answer WHERE name IN ('state', 'on_conflict', 'insertion', 'claim_order', 'role') AND type = 'text' GROUP BY name, code ORDER BY name, code;
 -- documents and bytes

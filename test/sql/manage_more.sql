@@ -109,7 +109,7 @@ SELECT c AS call, t.told('SELECT * FROM ' || c) AS answer
                     'taskq_retry_all(''mm'', ''running'')', 'taskq_retry_all(''mm'', ''redundant'')', 'taskq_retry_all(''mm'', ''odd'')', 'taskq_retry_all(''mm'', reason => ''odd'')',
                     'taskq_retry_all(''mm'', max_tasks => 0)', 'taskq_retry_all(''mm'', from_id => 9223372036854775807, to_id => 9223372036854775807)',
                     'taskq_manage_many(NULL, ''{}'')', 'taskq_manage_many(''odd'', ''{}'')', 'taskq_manage_many(''cancel'', NULL)',
-                    'taskq_manage_many(''cancel'', ''{NULL}'')', 'taskq_manage_many(''cancel'', ''{{1}}'')', 'taskq_manage_many(''delete'', ''{1}'', ''why'')',
+                    'taskq_manage_many(''cancel'', ''{NULL}'')', 'taskq_manage_many(''cancel'', ''{{1}}'')',
                     'taskq_hold(NULL)', 'taskq_resolve(NULL)', 'taskq_recreate(NULL)', 'taskq_poison(NULL)', 'taskq_unpoison(NULL)',
                     'taskq_hold(0)', 'taskq_resolve(0)', 'taskq_recreate(0)', 'taskq_poison(0)', 'taskq_unpoison(0)', 'taskq_update_task(0, ''{}'')',
                     'taskq_update_task(NULL, ''{}'')', 'taskq_update_task(0, NULL)', 'taskq_update_task(0, ''[]'')', 'taskq_update_task(0, ''{"odd": 1}'')',

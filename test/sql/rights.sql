@@ -27,7 +27,7 @@ SELECT r.rolname, c.relname
  WHERE c.relnamespace = 'taskq'::regnamespace AND r.rolname LIKE 'regress\_taskq\_%'
    AND CASE c.relkind WHEN 'S' THEN has_sequence_privilege(r.oid, c.oid, 'USAGE, SELECT, UPDATE')
        ELSE c.relkind IN ('r', 'p', 'v', 'f') AND has_table_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
-            AND c.relname <> ALL (ARRAY['tasks', 'running', 'dead', 'documents', 'queues', 'workers', 'history', 'settings', 'metrics', 'metric_history', 'workflows', 'workflow_steps', 'batch_progress', 'schedules', 'operations']) END;
+            AND c.relname <> ALL (ARRAY['tasks', 'running', 'dead', 'documents', 'queues', 'workers', 'history', 'settings', 'metrics', 'metric_history', 'workflows', 'workflow_steps', 'batch_progress', 'schedules', 'operations', 'changes']) END;
 SELECT DISTINCT c.relname, a.privilege_type
   FROM pg_class c, aclexplode(c.relacl) a
  WHERE c.relnamespace = 'taskq'::regnamespace AND a.grantee = 0

@@ -293,8 +293,8 @@ for my $row (table(section('Settings'), 'setting'))
 	my ($setting) = quoted($row->[0]);
 	my $of = $counts{$setting} // '';
 	my ($low, $high) = $row->[2] =~ /^(.*?) (?:to |(?=…))(.*)$/;
-	$settings{$setting} = join ' ', in($of, $row->[1]),
-	  $row->[2] eq 'on, off' ? '' : in($of, $low // '?') . '-' . in($of, ($high // '?') eq '…' ? 2147483647 : $high // '?'),
+	$settings{$setting} = join ' ', $row->[1] eq 'empty' ? '' : in($of, $row->[1]),
+	  $row->[2] =~ /^(?:on, off|text)$/ ? '' : in($of, $low // '?') . '-' . in($of, ($high // '?') eq '…' ? 2147483647 : $high // '?'),
 	  $of, $context{ $row->[3] } // "$row->[3]?";
 }
 agree('settings', \%settings,

@@ -36,6 +36,7 @@
 #include "base/srf.h"
 #include "cache/role.h"
 #include "engine/call.h"
+#include "engine/change_log.h"
 #include "flow/definition/definition.h"
 #include "flow/definition/problem.h"
 #include "flow/definition/template.h"
@@ -112,6 +113,7 @@ static HTAB  *cache = NULL;
 static Size   cache_size = 0;
 static uint64 cache_identity = 0; /* of the cache's extension */
 
+static char  *version_detail(const char *space, const char *version);
 static bool   is_defined(const Datum *args, bool *same);
 static int32  draw_number(void);
 static Jsonb *definition_arg(FunctionCallInfo fcinfo);
@@ -141,6 +143,8 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	TqDefinitionProblems problems = {0};
 	TqTemplate *template;
 	Datum  args[7];
+	char  *reason = tq_arg_message(fcinfo, 1);
+	bool   added = false;
 	bool   same;
 	TqCall call;
 
@@ -163,7 +167,8 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 	if (!is_defined(args, &same))
 	{
 		args[6] = Int32GetDatum(draw_number());
-		same = tq_spi_execute(&stmt_add, args, NULL, SPI_OK_INSERT) == 1;
+		same = added = tq_spi_execute(&stmt_add, args, NULL, SPI_OK_INSERT) ==
+					   1;
 		tq_snapshot_renew();
 		if (!same && !is_defined(args, &same))
 			tq_error_serialization();
@@ -183,9 +188,22 @@ taskq_define_workflow(PG_FUNCTION_ARGS)
 						errdetail_internal("%s", detail.data),
 						errhint("Use a new version.")));
 	}
+	if (added)
+		tq_change_log_add("define_workflow", NULL, template->name,
+						  version_detail(template->space, template->version),
+						  reason);
 	tq_call_end(&call);
 	warn_of_nesting(template);
 	PG_RETURN_VOID();
+}
+
+/* The namespace, and the version unless all are meant, as JSON. */
+static char *
+version_detail(const char *space, const char *version)
+{
+	return psprintf("{\"namespace\": %s%s%s}", tq_change_log_word(space),
+					version == NULL ? "" : ", \"version\": ",
+					version == NULL ? "" : tq_change_log_word(version));
 }
 
 /* Is the version defined? *same: with the same definition? */
@@ -265,6 +283,9 @@ taskq_undefine_workflow(PG_FUNCTION_ARGS)
 	lock_alone(versions, count);
 	for (int i = 0; i < count; i++)
 		undefine(versions[i], name);
+	tq_change_log_add("undefine_workflow", NULL, name,
+					  version_detail(space, version),
+					  tq_arg_message(fcinfo, 3));
 	tq_call_end(&call);
 	PG_RETURN_INT64(count);
 }

@@ -58,6 +58,7 @@ typedef enum Column
 	COLUMN_WORKER,
 	COLUMN_ROLE,
 	COLUMN_MESSAGE,
+	COLUMN_ACTOR,
 	RESULT_COLUMNS,
 	COLUMN_QUEUE_ID = RESULT_COLUMNS,
 	COLUMN_TEMPLATE_ID,
@@ -83,7 +84,7 @@ typedef struct Timeline
 	" (SELECT w.name FROM taskq.worker w"                                     \
 	"   WHERE w.worker_id = t.worker_id),"                                    \
 	" (SELECT r.name FROM taskq.role r WHERE r.role_id = t.role_id),"         \
-	" t.message, t.queue_id,"                                                 \
+	" t.message, t.actor, t.queue_id,"                                        \
 	" (SELECT f.template_id FROM taskq.workflow f"                            \
 	"   WHERE f.workflow_id = s.workflow_id)"                                 \
 	"  FROM (" tasks ") s"                                                    \
