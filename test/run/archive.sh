@@ -103,6 +103,24 @@ unpack_packages() {
 	done
 }
 
+# unpack_package PACKAGE WORK TARGET: into WORK/root
+unpack_package() {
+	own_apt deb '' "$2" && unpack_packages "$2" "$1"
+}
+
+# unpacked PACKAGE...: packages whose installation would start a service; the
+# tests find each as TASKQ_UNPACKED/package-PACKAGE
+unpacked() {
+	local package
+	TASKQ_UNPACKED=$(made_cache) || exit $NO_RESULT
+	export TASKQ_UNPACKED
+	for package; do
+		have apt-get && have dpkg-deb &&
+			fetched "package-$package" unpack_package "$package" ||
+			say "tests are skipped for want of the Debian package $package"
+	done
+}
+
 # fetched NAME COMMAND ARGUMENT...: ensures that the cache has NAME, a
 # directory. If it has not, COMMAND creates it: it gets two more arguments, a
 # directory to work in, where it creates "root", and the place to which that is

@@ -91,6 +91,7 @@ needs_some() {
 		file:/usr/sbin/pgbouncer pgbouncer
 		python:psycopg python3-psycopg
 		python:jsonschema python3-jsonschema
+		python:prometheus_client python3-prometheus-client
 		command:node nodejs
 		node:pg node-pg
 	LIST
@@ -99,6 +100,13 @@ needs_some() {
 		command:javac default-jdk-headless
 		file:/usr/share/java/postgresql.jar libpostgresql-jdbc-java
 	LIST
+}
+
+# What tests and demos use without installing it, since installing would start a
+# service
+needs_unpacked() {
+	say prometheus prometheus-sql-exporter prometheus-postgres-exporter \
+		prometheus-node-exporter
 }
 
 # missing_packages LIST GOAL: LIST is needs or needs_some
