@@ -5,9 +5,9 @@
 #   warnings pass, "make -f .../Makefile" in another directory builds there.
 #
 #   make check, make check-regress, ..., make chaos, make lint, make format,
-#   make demo, make demo-workflow, make demo-schedule, make bench, make compare:
-#   the project's own targets;
-#   doc/testing.md tells about them.
+#   make demo, make demo-workflow, make demo-schedule, make monitoring-demo,
+#   make bench, make compare: the project's own targets; doc/testing.md tells
+#   about them.
 
 # relative, as the compiler's dependencies then are: a build moves with its
 # sources
@@ -18,7 +18,7 @@ FAMILY_GOALS = check-regress check-unloaded check-isolation check-pgtap \
 	check-versions check-static
 VARIANT_GOALS = check-cassert check-caches check-pg17 check-pg18
 PROJECT_GOALS = check $(FAMILY_GOALS) $(VARIANT_GOALS) chaos demo demo-workflow \
-	demo-schedule bench compare lint format
+	demo-schedule monitoring-demo bench compare lint format
 OTHER_GOALS = $(filter-out $(PROJECT_GOALS),$(MAKECMDGOALS))
 
 # PGXS has a target "check" of its own: it and the project's targets are in
@@ -50,7 +50,7 @@ lint:
 chaos:
 	@$(RUN) chaos
 
-demo demo-workflow demo-schedule:
+demo demo-workflow demo-schedule monitoring-demo:
 	@$(RUN) $@
 
 bench:

@@ -159,12 +159,12 @@ show_hex() {
 
 # ---------------------------------------------------------------- the steps
 
-prepare() {
+# Makes the directory of the demo, which is removed at the end
+make_place() {
 	[[ -n ${TASKQ_BIN:-} && -x ${TASKQ_BIN:-}/initdb ]] ||
 		die "TASKQ_BIN must name the bin directory of a PostgreSQL with taskq"
 	((EUID != 0)) || die "PostgreSQL does not run as root; use \"make demo\""
 
-	[[ -d $dir ]] || die "there is no directory \"$dir\" (DIR=...)"
 	TASKQ_BIN=$(cd -- "$TASKQ_BIN" && pwd -P) || exit 1
 	tmp=$(mktemp -d -- "${TASKQ_TMP:-/tmp}/demo.XXXXXX") ||
 		die "cannot write to ${TASKQ_TMP:-/tmp}"
@@ -175,6 +175,11 @@ prepare() {
 	trap 'exit 143' TERM HUP
 	# a socket's address has room for some 100 bytes
 	((${#tmp} < 85)) || die "the name of TASKQ_TMP is too long for a socket"
+}
+
+prepare() {
+	[[ -d $dir ]] || die "there is no directory \"$dir\" (DIR=...)"
+	make_place
 	# no command substitution: the name may end in a newline
 	cd -- "$dir" 2>/dev/null || die "cannot enter directory \"$dir\" (DIR=...)"
 	dir=$PWD

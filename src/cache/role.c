@@ -243,21 +243,21 @@ bool
 tq_role_sees_numbers(const TqQueue *queue)
 {
 	return tq_role_is_monitor() ||
-		   (tq_role_rights(queue) & TQ_RIGHT_READ) != 0;
+		   (tq_role_rights(queue) & TQ_RIGHT_OBSERVE) != 0;
 }
 
 /* May current_user see the numbers of all queues, and of the server? */
 bool
 tq_role_sees_all_numbers(void)
 {
-	return tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_READ) != 0;
+	return tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_OBSERVE) != 0;
 }
 
 void
 tq_role_require_all_numbers(void)
 {
 	if (!tq_role_sees_all_numbers())
-		tq_error_no_right("*", TQ_RIGHT_READ);
+		tq_error_no_right("*", TQ_RIGHT_OBSERVE);
 }
 
 /* Raise 42501 unless current_user has the right on the queue. */

@@ -107,11 +107,11 @@ tq_operation_set_check(const TqOperation *op)
 static void
 read_filter(const TqOperation *op, TqTaskFilter *filter)
 {
-	TqVisibility sight;
+	TqVisibility *sight = palloc(sizeof(TqVisibility));
 
 	tq_task_filter_init(filter);
-	tq_visibility_take(&sight);
-	tq_visibility_filter(&sight, filter);
+	tq_visibility_take(sight);
+	tq_visibility_filter(sight, filter);
 	filter->all_queues = false;
 	filter->queues = palloc(sizeof(int32));
 	filter->queues[0] = op->queue_id;
@@ -119,7 +119,7 @@ read_filter(const TqOperation *op, TqTaskFilter *filter)
 	tq_task_filter_read(filter, op->filter);
 	if ((filter->payload != NULL || filter->error != NULL ||
 		 filter->fingerprint != NULL) &&
-		!tq_visibility_reads(&sight, op->queue_id))
+		!tq_visibility_reads(sight, op->queue_id))
 		tq_error_no_right(op->queue, TQ_RIGHT_READ);
 	if (filter->states != 0)
 		return;
@@ -242,7 +242,8 @@ tq_operation_set_judge(const TqOperation *op, const TqTask *task)
 	switch ((TqState) f->state)
 	{
 		case TQ_STATE_PENDING:
-			earlier = f->run_at <= op->called_at_dispatch || f->version == 1;
+			earlier = task->i.run_at <= op->called_at_dispatch ||
+					  f->version == 1;
 			break;
 		case TQ_STATE_BLOCKED:
 			earlier = f->version == 1;
@@ -263,7 +264,7 @@ tq_operation_set_judge(const TqOperation *op, const TqTask *task)
 					  op->called_at;
 			break;
 	}
-	if (f->created_at > op->called_at ||
+	if (task->i.created_at > op->called_at ||
 		f->claimed_at > op->called_at_dispatch)
 		return is_unchanged(op, task) ? TQ_MEMBER_YES : TQ_MEMBER_NO;
 	if (earlier || is_unchanged(op, task))

@@ -201,25 +201,25 @@ read_arguments(FunctionCallInfo fcinfo, Count *count, int *max_rows,
 		tq_error_invalid("max_examined", "must be at least 1", NULL);
 }
 
-/* Errors are contents: pg_monitor alone does not see them. */
+/* pg_monitor alone does not see errors. */
 static void
 restrict_queues(FunctionCallInfo fcinfo, TqTaskFilter *filter)
 {
-	TqVisibility sight;
-	char        *name;
-	TqQueue     *queue;
+	TqVisibility *sight = palloc(sizeof(TqVisibility));
+	char         *name;
+	TqQueue      *queue;
 
 	tq_task_filter_init(filter);
-	tq_visibility_take(&sight);
-	tq_visibility_filter(&sight, filter);
-	filter->all_queues = sight.all_payload;
+	tq_visibility_take(sight);
+	tq_visibility_filter(sight, filter);
+	filter->all_queues = sight->all_words;
 	if (PG_ARGISNULL(0))
 		return;
 	name = tq_arg_name(fcinfo, 0, "queue", NULL);
 	queue = tq_queue_find(name);
 	if (queue == NULL)
 		tq_error_no_such_queue(name);
-	tq_role_require(queue, TQ_RIGHT_READ);
+	tq_role_require(queue, TQ_RIGHT_OBSERVE);
 	filter->all_queues = false;
 	filter->queues = palloc(sizeof(int32));
 	filter->queues[0] = queue->queue_id;
@@ -310,13 +310,13 @@ count_found(Count *count, const TqFound *found, bool due_at_once)
 	tq_task_page_read(count->find, found, &task);
 	if ((!due_at_once || task.f.state != TQ_STATE_PENDING ||
 		 TQ_TASK_TIME(&task, TQ_COL_WAKE_AT, DT_NOBEGIN) < count->since) &&
-		tq_task_content_errors(&task, &errors, &error, &length) &&
+		tq_task_content_errors(count->filter.sight, &task, &errors, &error, &length) &&
 		error != NULL)
 	{
 		if (!tq_task_content_error_at(errors, &at))
 			at = task.archived
-					 ? TQ_TASK_TIME(&task, TQ_COL_FINISHED_AT, task.f.run_at)
-					 : task.f.run_at;
+					 ? TQ_TASK_TIME(&task, TQ_COL_FINISHED_AT, task.i.run_at)
+					 : task.i.run_at;
 		tq_fingerprint_of(error, length, fingerprint);
 		if (at >= count->since && at < count->until)
 			add(count, found, fingerprint, at, task.archived);
@@ -399,7 +399,7 @@ put_kind(Count *count, const Kind *kind, Datum *values, bool *nulls)
 
 	memset(nulls, false, sizeof(bool) * OUT_COLUMNS);
 	tq_task_page_read(count->find, &kind->newest, &task);
-	if (!tq_task_content_error(&task, &error, &length))
+	if (!tq_task_content_error(count->filter.sight, &task, &error, &length))
 		elog(ERROR, "task " INT64_FORMAT " has no error", task.f.task_id);
 	values[OUT_FINGERPRINT] = CStringGetTextDatum(kind->fingerprint);
 	values[OUT_KIND] =

@@ -111,8 +111,6 @@ taskq_queue_numbers(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(0))
 		queue = tq_queue_by_id(PG_GETARG_INT32(0));
 	if (queue != NULL && tq_role_sees_numbers(queue))
-	if (queue != NULL && (tq_role_is_monitor() ||
-						  (tq_role_rights(queue) & TQ_RIGHT_OBSERVE) != 0))
 	{
 		Known       *known = known_of(fcinfo);
 		int32        queue_id = queue->queue_id;

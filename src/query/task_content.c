@@ -1,10 +1,9 @@
 /*
  * task_content.c
- *		Contents of a task as readers see them: its payload, its last error.
+ *		The last error of a task, as current_user may see it.
  *
- * Rows that are shown and filters that compare contents read them here, so
- * that a filter compares what is shown.  The caller has checked the right to
- * read.  Values in taskq.large are read with the active snapshot.
+ * Rows that are shown and filters that compare errors read them here, so that
+ * a filter compares what is shown.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -16,9 +15,7 @@
 
 #include "base/json.h"
 #include "base/try.h"
-#include "engine/step.h"
 #include "query/task_content.h"
-#include "store/large.h"
 
 /* The time of an error, as it is stored. */
 typedef struct Reading
@@ -30,38 +27,20 @@ typedef struct Reading
 static void read_time(void *arg);
 static bool last_error(Datum errors, JsonbValue *entry);
 
-/* The payload; a step that has none of its own shows its workflow's input. */
-bool
-tq_task_content_payload(TqTask *task, Datum *payload)
-{
-	if (tq_step_is(task) && (task->f.flags & TQ_FLAG_INPUT) != 0 &&
-		tq_step_hooks.payload != NULL)
-	{
-		bool  isnull;
-		Datum input = tq_step_hooks.payload(task, &isnull);
-
-		if (!isnull)
-		{
-			*payload = input;
-			return true;
-		}
-	}
-	return tq_large_look(task, TQ_COL_PAYLOAD, payload);
-}
-
 /*
  * The list of errors, and the text of the last one, which is NULL if it has
  * none.  Returns false if there is no list.
  */
 bool
-tq_task_content_errors(TqTask *task, Datum *errors, char **error, int *length)
+tq_task_content_errors(TqVisibility *sight, TqTask *task, Datum *errors,
+					   char **error, int *length)
 {
 	JsonbValue entry;
 	JsonbValue text;
 
 	*error = NULL;
 	*length = 0;
-	if (!tq_large_look(task, TQ_COL_ERRORS, errors))
+	if (!tq_contents_get(sight, task, TQ_COL_ERRORS, errors))
 		return false;
 	if (last_error(*errors, &entry) &&
 		getKeyJsonValueFromContainer(entry.val.binary.data, "error", 5,
@@ -76,11 +55,12 @@ tq_task_content_errors(TqTask *task, Datum *errors, char **error, int *length)
 
 /* The text of the last error.  Returns false if there is none. */
 bool
-tq_task_content_error(TqTask *task, char **error, int *length)
+tq_task_content_error(TqVisibility *sight, TqTask *task, char **error,
+					  int *length)
 {
 	Datum errors;
 
-	return tq_task_content_errors(task, &errors, error, length) &&
+	return tq_task_content_errors(sight, task, &errors, error, length) &&
 		   *error != NULL;
 }
 

@@ -22,6 +22,7 @@
 #include "base/fingerprint.h"
 #include "base/spi.h"
 #include "base/try.h"
+#include "query/contents.h"
 #include "query/task_content.h"
 #include "query/task_filter.h"
 
@@ -40,6 +41,9 @@ static TqStmt stmt_is_of_template = {
 	{INT8OID, TEXTOID}};
 
 static bool fixed_fits(const TqTaskFilter *filter, const TqTaskFixed *row);
+static bool wants_implied(const TqTaskFilter *filter);
+static bool implied_fits(const TqTaskFilter  *filter,
+						 const TqTaskImplied *implied);
 static bool time_fits(const TqTaskFilter *filter, TqFilterTime time,
 					  TimestampTz at);
 static bool holds(const int32 *numbers, int count, int32 number);
@@ -145,7 +149,7 @@ tq_task_filter_may_fit(const TqTaskFilter *filter, const TqTaskFixed *row,
 bool
 tq_task_filter_fits_task(const TqTaskFilter *filter, TqTask *task)
 {
-	return fixed_fits(filter, &task->f) &&
+	return fixed_fits(filter, &task->f) && implied_fits(filter, &task->i) &&
 		   (!wants_columns(filter) || columns_fit(filter, task));
 }
 
@@ -162,9 +166,21 @@ fixed_fits(const TqTaskFilter *filter, const TqTaskFixed *row)
 		return false;
 	return row->priority >= filter->priority_min &&
 		   row->priority <= filter->priority_max &&
-		   time_fits(filter, TQ_TIME_CREATED, row->created_at) &&
-		   time_fits(filter, TQ_TIME_RUN, row->run_at) &&
 		   time_fits(filter, TQ_TIME_CLAIMED, row->claimed_at);
+}
+
+static bool
+wants_implied(const TqTaskFilter *filter)
+{
+	return tq_task_filter_has_time(filter, TQ_TIME_CREATED) ||
+		   tq_task_filter_has_time(filter, TQ_TIME_RUN);
+}
+
+static bool
+implied_fits(const TqTaskFilter *filter, const TqTaskImplied *implied)
+{
+	return time_fits(filter, TQ_TIME_CREATED, implied->created_at) &&
+		   time_fits(filter, TQ_TIME_RUN, implied->run_at);
 }
 
 /* An infinite time of a row stands for no time. */
@@ -189,7 +205,8 @@ holds(const int32 *numbers, int count, int32 number)
 static bool
 wants_columns(const TqTaskFilter *filter)
 {
-	return filter->reference != NULL || filter->key != NULL ||
+	return wants_implied(filter) || filter->reference != NULL ||
+		   filter->key != NULL ||
 		   filter->correlation_id != NULL || filter->tags.count > 0 ||
 		   filter->workflow_id != 0 || filter->template != NULL ||
 		   tq_task_filter_has_time(filter, TQ_TIME_FINISHED) ||
@@ -278,10 +295,7 @@ workflow_fits(const TqTaskFilter *filter, const TqTask *task)
 static bool
 contents_fit(const TqTaskFilter *filter, TqTask *task)
 {
-	if (!filter->all_contents &&
-		!holds(filter->readable, filter->readable_count, task->f.queue_id))
-		return false;
-	return error_fits(filter, task) && payload_fits(filter, task);
+	return filter->sight != NULL && error_fits(filter, task) && payload_fits(filter, task);
 }
 
 static bool
@@ -293,7 +307,7 @@ error_fits(const TqTaskFilter *filter, TqTask *task)
 
 	if (filter->error == NULL && filter->fingerprint == NULL)
 		return true;
-	if (!tq_task_content_error(task, &error, &length))
+	if (!tq_task_content_error(filter->sight, task, &error, &length))
 		return false;
 	if (filter->error != NULL && !contains(error, length, filter->error))
 		return false;
@@ -341,7 +355,7 @@ payload_fits(const TqTaskFilter *filter, TqTask *task)
 
 	if (filter->payload == NULL)
 		return true;
-	if (!tq_task_content_payload(task, &this.document))
+	if (!tq_contents_get(filter->sight, task, TQ_COL_PAYLOAD, &this.document))
 		return false;
 	this.document = JsonbPGetDatum(DatumGetJsonbP(this.document));
 	error = tq_try(match, &this);

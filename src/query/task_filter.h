@@ -50,9 +50,7 @@ typedef struct TqTaskFilter
 	bool        all_queues;
 	int32      *queues; /* sorted; unless all_queues */
 	int         queue_count;
-	bool        all_contents;
-	int32      *readable; /* sorted; queues with contents; unless that */
-	int         readable_count;
+	struct TqVisibility *sight; /* what the caller may see of contents */
 	int         states;    /* TQ_STATE_BITs; 0: any */
 	int         reasons;   /* bits of reasons; 0: any */
 	const char *reference; /* NULL: any; so are the next two */

@@ -35,6 +35,7 @@
 
 #include "engine/id.h"
 #include "query/task_time.h"
+#include "store/row_image.h"
 
 #define SLACK (10 * USECS_PER_MINUTE)
 #define SLACK_IDS 10000
@@ -224,15 +225,17 @@ look_up(TqTaskPage *find, int64 id, bool backward, int64 *task_id,
 				scan, backward ? BackwardScanDirection : ForwardScanDirection,
 				table->slot))
 		{
-			bool         should_free;
-			TqTaskFixed *row = (TqTaskFixed *) GETSTRUCT(
-				ExecFetchSlotHeapTuple(table->slot, false, &should_free));
+			TqTaskImplied implied;
+			bool          should_free;
+			TqTaskFixed  *row = (TqTaskFixed *) GETSTRUCT(
+				 ExecFetchSlotHeapTuple(table->slot, false, &should_free));
 
 			if (!found ||
 				(backward ? row->task_id > *task_id : row->task_id < *task_id))
 			{
 				*task_id = row->task_id;
-				*created_at = row->created_at;
+				tq_row_image_implied(table->slot, row, &implied);
+				*created_at = implied.created_at;
 			}
 			found = true;
 		}

@@ -99,14 +99,15 @@ place_of(const TqVisibility *sight, int32 queue_id)
 	return found == NULL ? -1 : (int) (found - sight->queues);
 }
 
-/* Restrict the filter to visible tasks. */
+/*
+ * Restrict the filter to visible tasks, and what it compares to what can be
+ * seen of them.  The filter refers to sight.
+ */
 void
-tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter)
+tq_visibility_filter(TqVisibility *sight, TqTaskFilter *filter)
 {
 	filter->all_queues = sight->all;
 	filter->queues = sight->queues;
 	filter->queue_count = sight->queue_count;
-	filter->all_contents = sight->all_payload;
-	filter->readable = sight->queues;
-	filter->readable_count = sight->queue_count;
+	filter->sight = sight;
 }

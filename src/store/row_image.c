@@ -141,6 +141,27 @@ tq_row_image_read(HeapTuple tuple, TupleDesc desc, TqTask *task)
 	read_implied(task);
 }
 
+/* The implied columns of a row, whose fixed part is known, in a slot. */
+void
+tq_row_image_implied(TupleTableSlot *slot, const TqTaskFixed *row,
+					 TqTaskImplied *implied)
+{
+	bool  isnull;
+	Datum value;
+
+	value = slot_getattr(slot, TQ_COL_RUN_AT, &isnull);
+	implied->run_at = isnull ? row->available_at : DatumGetTimestampTz(value);
+	value = slot_getattr(slot, TQ_COL_CREATED_AT, &isnull);
+	implied->created_at = isnull ? row->available_at
+								 : DatumGetTimestampTz(value);
+	value = slot_getattr(slot, TQ_COL_RUN_AS, &isnull);
+	implied->run_as = isnull ? row->submitted_by : DatumGetInt32(value);
+	value = slot_getattr(slot, TQ_COL_DESCENT, &isnull);
+	implied->descent = isnull ? TQ_STATE_NONE : DatumGetInt16(value);
+	value = slot_getattr(slot, TQ_COL_LARGE, &isnull);
+	implied->large = isnull ? 0 : DatumGetInt16(value);
+}
+
 static void
 read_implied(TqTask *task)
 {

@@ -2,7 +2,7 @@
 # at most 600 lines.  Links are for readme.
 . test/run/tap.sh
 
-pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples -name '*.md')
+pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples monitoring -name '*.md')
 
 # Lines of text that are too long.  Tables, headings, code and single words
 # that are longer cannot be wrapped.  Perl, since mawk counts bytes.

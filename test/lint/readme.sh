@@ -3,7 +3,7 @@
 . test/run/tap.sh
 
 targets=$(make_targets)
-pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples src test -name '*.md')
+pages=$(find . -maxdepth 1 -name '*.md'; find doc demo examples monitoring src test -name '*.md')
 
 # Lines of code blocks and pieces in back quotes that begin with make:
 # "page: command"

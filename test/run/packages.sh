@@ -102,6 +102,13 @@ needs_some() {
 	LIST
 }
 
+# What tests and demos use without installing it, since installing would start a
+# service
+needs_unpacked() {
+	say prometheus prometheus-sql-exporter prometheus-postgres-exporter \
+		prometheus-node-exporter
+}
+
 # missing_packages LIST GOAL: LIST is needs or needs_some
 missing_packages() {
 	local need package

@@ -1,8 +1,8 @@
 # Every line of SQL that a page shows runs, in order, in a new database, and
 # prints what the page says.  The pages are README.md, CONTRIBUTING.md and all
-# of doc, demo and examples, whatever they are called: a page with SQL that
-# this test does not run must be named in %elsewhere.  How a page says what it
-# prints:
+# of doc, demo, examples and monitoring, whatever they are called: a page with
+# SQL that this test does not run must be named in %elsewhere.  How a page says
+# what it prints:
 #
 # - SQL is only in blocks ```sql.
 # - If the paragraph after a block begins with "→", it says what the block

@@ -1,5 +1,5 @@
 /*
- * 27_operation: operations on all tasks that match a filter.
+ * 28_operation: operations on all tasks that match a filter.
  *
  * operation/operation_run.c describes them.
  */
