@@ -250,7 +250,8 @@ tq_role_sees_numbers(const TqQueue *queue)
 bool
 tq_role_sees_all_numbers(void)
 {
-	return tq_role_is_monitor() || (tq_role_rights_all() & TQ_RIGHT_OBSERVE) != 0;
+	return tq_role_is_monitor() ||
+		   (tq_role_rights_all() & TQ_RIGHT_OBSERVE) != 0;
 }
 
 void

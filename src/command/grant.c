@@ -81,6 +81,8 @@ static TqStmt stmt_functions = {
 	"                  AND d.refobjid = $1",
 	{OIDOID, OIDOID}};
 
+#define WORDS "Allowed: submit, work, observe, read, manage."
+
 static const struct
 {
 	const char *word;
@@ -184,8 +186,7 @@ parse_rights(FunctionCallInfo fcinfo, int n)
 		}
 		rights |= right;
 		if (right == 0)
-			tq_error_invalid("rights", "has an unknown value",
-							 "Allowed: submit, work, observe, read, manage.");
+			tq_error_invalid("rights", "has an unknown value", WORDS);
 	}
 	tq_place_end(&place);
 	return rights;

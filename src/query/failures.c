@@ -310,7 +310,8 @@ count_found(Count *count, const TqFound *found, bool due_at_once)
 	tq_task_page_read(count->find, found, &task);
 	if ((!due_at_once || task.f.state != TQ_STATE_PENDING ||
 		 TQ_TASK_TIME(&task, TQ_COL_WAKE_AT, DT_NOBEGIN) < count->since) &&
-		tq_task_content_errors(count->filter.sight, &task, &errors, &error, &length) &&
+		tq_task_content_errors(count->filter.sight, &task, &errors, &error,
+							   &length) &&
 		error != NULL)
 	{
 		if (!tq_task_content_error_at(errors, &at))

@@ -206,9 +206,9 @@ static bool
 wants_columns(const TqTaskFilter *filter)
 {
 	return wants_implied(filter) || filter->reference != NULL ||
-		   filter->key != NULL ||
-		   filter->correlation_id != NULL || filter->tags.count > 0 ||
-		   filter->workflow_id != 0 || filter->template != NULL ||
+		   filter->key != NULL || filter->correlation_id != NULL ||
+		   filter->tags.count > 0 || filter->workflow_id != 0 ||
+		   filter->template != NULL ||
 		   tq_task_filter_has_time(filter, TQ_TIME_FINISHED) ||
 		   wants_contents(filter);
 }
@@ -295,7 +295,8 @@ workflow_fits(const TqTaskFilter *filter, const TqTask *task)
 static bool
 contents_fit(const TqTaskFilter *filter, TqTask *task)
 {
-	return filter->sight != NULL && error_fits(filter, task) && payload_fits(filter, task);
+	return filter->sight != NULL && error_fits(filter, task) &&
+		   payload_fits(filter, task);
 }
 
 static bool

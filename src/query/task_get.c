@@ -71,7 +71,7 @@ static void  add_resume_row(ReturnSetInfo *result, int64 resume_after);
 static int64 read_max_examined(FunctionCallInfo fcinfo);
 static void  read_list_filter(FunctionCallInfo fcinfo, Look *look,
 							  TqTaskFilter *filter);
-static bool has_right(int32 queue_id, TqRight right);
+static bool  has_right(int32 queue_id, TqRight right);
 
 Datum
 taskq_get(PG_FUNCTION_ARGS)
