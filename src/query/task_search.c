@@ -69,8 +69,10 @@ typedef struct PagePlan
 	Density    live;
 	Density    leaf;
 	TqLeafTime leaf_time[TQ_FOUND_LIVE];
-	bool       crowded; /* a range has too many rows */
-	bool       again;   /* the round must be repeated without that range */
+	TqIdHeap   whole; /* what was found in ranges that were read as a whole */
+	bool       is_read[TQ_FOUND_LIVE]; /* leaves of which it has the tasks */
+	bool       crowded;                /* a range has too many rows */
+	bool       again; /* the round must be repeated without that range */
 } PagePlan;
 
 static void plan_begin(PagePlan *plan, TqTaskPage *find,
@@ -86,6 +88,7 @@ static void search_workflows(PagePlan *plan, int table, const int64 *ids,
 							 int count);
 static void search_workers(PagePlan *plan, int leaf);
 static bool search_times(PagePlan *plan, int leaf);
+static void add_whole(PagePlan *plan);
 static void search_leaf(PagePlan *plan, int leaf);
 static void search_queues(PagePlan *plan, int leaf);
 static void search_live(PagePlan *plan);
@@ -95,8 +98,9 @@ static void search_candidates(PagePlan *plan, bool in_memory);
 static void walk_crowd(PagePlan *plan, int table, TqRange *range);
 static bool registry_will_do(void);
 static void collect_running(PagePlan *plan, TqIdHeap *candidates);
-static void collect_lanes(PagePlan *plan, TqIdHeap *candidates);
-static void collect_lane(PagePlan *plan, TqIdHeap *candidates, int64 lane);
+static void collect_lanes(PagePlan *plan, int states, TqIdHeap *candidates);
+static void collect_lane(PagePlan *plan, int states, int64 lane,
+						 TqIdHeap *candidates);
 static bool next_priority(PagePlan *plan, int64 lane, int16 *priority,
 						  bool below);
 
@@ -136,6 +140,7 @@ tq_task_search_run(TqTaskPage *find, const TqTaskFilter *filter,
 		}
 		tq_id_heap_keep(&s->page, filter->backward ? s->first : PG_INT64_MIN,
 						filter->backward ? PG_INT64_MAX : s->last);
+		add_whole(&plan);
 		if (s->page.count >= s->page.max ||
 			(filter->backward ? s->first == first : s->last == last))
 			break;
@@ -185,6 +190,7 @@ plan_begin(PagePlan *plan, TqTaskPage *find, const TqTaskFilter *filter,
 	plan->s.crowd = result->max_examined == PG_INT64_MAX ? PG_INT64_MAX
 														 : MOST_IN_RANGE;
 	tq_id_heap_init(&plan->s.page, result->max, filter->backward);
+	tq_id_heap_init(&plan->whole, result->max, filter->backward);
 	plan->live_states = states & TQ_STATES_LIVE;
 	plan->leaf_states = states & TQ_STATES_FINISHED;
 	/* of live tasks only a running one has a worker and a time of its claim */
@@ -401,22 +407,47 @@ search_workers(PagePlan *plan, int leaf)
 
 /*
  * Search a leaf by the time at which tasks finished, if that selects a part of
- * it that is not too large.
+ * it that is not too large.  It is read once, for all rounds.
  */
 static bool
 search_times(PagePlan *plan, int leaf)
 {
-	TqRange range = {TQ_BY_FINISHED};
+	TqSearch search = plan->s;
+	TqRange  range = {TQ_BY_FINISHED};
 
 	if (plan->leaf_time[leaf] != TQ_LEAF_TIME_PARTLY)
 		return false;
-	tq_task_time_range(plan->s.filter, &range);
-	if (!tq_task_walk(&plan->s, leaf, &range))
+	if (plan->is_read[leaf])
+		return true;
+	tq_task_time_range(search.filter, &range);
+	search.page = plan->whole;
+	search.first = search.filter->first;
+	search.last = search.filter->last;
+	plan->is_read[leaf] = tq_task_walk(&search, leaf, &range);
+	plan->whole = search.page;
+	if (!plan->is_read[leaf])
 	{
+		/* begin again, without this leaf */
+		memset(plan->is_read, false, sizeof(plan->is_read));
+		plan->whole.count = 0;
 		plan->leaf_time[leaf] = TQ_LEAF_TIME_LARGE;
 		plan->again = true;
 	}
 	return true;
+}
+
+/* Add what was found in whole ranges, as far as this round goes. */
+static void
+add_whole(PagePlan *plan)
+{
+	TqSearch *s = &plan->s;
+
+	for (int i = 0; i < plan->whole.count; i++)
+	{
+		if (plan->whole.rows[i].task_id >= s->first &&
+			plan->whole.rows[i].task_id <= s->last)
+			tq_id_heap_add(&s->page, &plan->whole.rows[i]);
+	}
 }
 
 /* Search each state of each queue: these index ranges are ordered by id. */
@@ -447,12 +478,12 @@ static void
 search_live(PagePlan *plan)
 {
 	const TqTaskFilter *filter = plan->s.filter;
-	bool running = plan->live_states == TQ_STATE_BIT(TQ_STATE_RUNNING);
-	bool in_memory = running && registry_will_do();
+	int  pending = plan->live_states & TQ_STATE_BIT(TQ_STATE_PENDING);
+	int  running = plan->live_states & TQ_STATE_BIT(TQ_STATE_RUNNING);
+	bool in_memory = running != 0 && pending == 0 && registry_will_do();
 
 	/* no other source is smaller */
-	if (filter->all_queues && !in_memory &&
-		(running || (plan->live_states & TQ_STATE_BIT(TQ_STATE_PENDING)) != 0))
+	if (filter->all_queues && (pending != 0 || (running != 0 && !in_memory)))
 		search_by_id(plan, TQ_FOUND_LIVE, &plan->live);
 	else if ((in_memory &&
 			  (filter->by_worker ||
@@ -490,6 +521,7 @@ search_candidates(PagePlan *plan, bool in_memory)
 {
 	TqSearch *s = &plan->s;
 	TqIdHeap  candidates;
+	int       states = plan->live_states;
 	int64     examined = 0;
 
 	tq_id_heap_init(
@@ -497,9 +529,12 @@ search_candidates(PagePlan *plan, bool in_memory)
 		(int) Max(Min(s->limit, (int64) s->page.max * 2), MIN_CANDIDATES),
 		s->filter->backward);
 	if (in_memory)
+	{
 		collect_running(plan, &candidates);
-	else
-		collect_lanes(plan, &candidates);
+		states &= ~TQ_STATE_BIT(TQ_STATE_RUNNING);
+	}
+	if (states != 0)
+		collect_lanes(plan, states, &candidates);
 	tq_id_heap_sort(&candidates);
 	for (int i = 0; i < candidates.count; i++)
 	{
@@ -568,7 +603,7 @@ collect_running(PagePlan *plan, TqIdHeap *candidates)
 
 /* Collect candidates from the lanes of the queues, without reading rows. */
 static void
-collect_lanes(PagePlan *plan, TqIdHeap *candidates)
+collect_lanes(PagePlan *plan, int states, TqIdHeap *candidates)
 {
 	int32 *queues;
 	int    count;
@@ -582,20 +617,21 @@ collect_lanes(PagePlan *plan, TqIdHeap *candidates)
 		{
 			if (l == 0 ||
 				queue->lanes[l].lane_id != queue->lanes[l - 1].lane_id)
-				collect_lane(plan, candidates, queue->lanes[l].lane_id);
+				collect_lane(plan, states, queue->lanes[l].lane_id,
+							 candidates);
 		}
 	}
 }
 
 static void
-collect_lane(PagePlan *plan, TqIdHeap *candidates, int64 lane)
+collect_lane(PagePlan *plan, int states, int64 lane, TqIdHeap *candidates)
 {
 	int waiting = TQ_STATE_BIT(TQ_STATE_BLOCKED) |
 				  TQ_STATE_BIT(TQ_STATE_SUSPENDED);
 	int16   priority = 0;
 	TqRange range;
 
-	if ((plan->live_states & ~waiting) != 0)
+	if ((states & ~waiting) != 0)
 	{
 		range = (TqRange){TQ_BY_POSITION};
 		tq_task_walk_equals(&range, F_INT8EQ, Int64GetDatum(lane));

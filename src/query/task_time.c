@@ -37,8 +37,8 @@
 #include "query/task_time.h"
 #include "store/row_image.h"
 
-#define SLACK (10 * USECS_PER_MINUTE)
-#define SLACK_IDS 10000
+#define SLACK USECS_PER_MINUTE
+#define SLACK_IDS 1000
 
 static bool  look_up(TqTaskPage *find, int64 id, bool backward, int64 *task_id,
 					 TimestampTz *created_at);

@@ -214,7 +214,14 @@ SELECT b.newest, count(*) AS tasks, count(*) FILTER (WHERE s.n IS NULL) AS misse
   LEFT JOIN (SELECT task_id, newest, count(*) AS n FROM t.seen GROUP BY task_id, newest) s USING (task_id, newest) GROUP BY b.newest ORDER BY b.newest;
 SELECT count(*) > 0 AS moved FROM taskq.tasks WHERE queue = 'move' AND finished_at IS NOT NULL;
 SELECT * FROM taskq_check();
+SELECT count(taskq_cancel_workflow(workflow_id)) FROM taskq.workflows;
+SELECT taskq_undefine_workflow('flow');
 SELECT count(taskq_drop_queue(queue, true)) AS dropped FROM taskq.queues;
+-- nothing removes the steps of instances whose queue was dropped
+DELETE FROM taskq.archive;
+DELETE FROM taskq.edge;
+DELETE FROM taskq.workflow;
+SELECT * FROM taskq_check();
 DROP OWNED BY filter_monitor, filter_reader;
 DROP ROLE filter_monitor, filter_reader;
 DROP PROCEDURE t.page_through(boolean);
