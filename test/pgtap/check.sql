@@ -259,7 +259,7 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, bound_instance, bound_session) VALUES (-1, ''x'', 3, 0, ''{}'', now(), 1, 1)', 'worker is bound to an invalid connection: worker -1'),
     ('running', 'INSERT INTO taskq.worker (worker_id, name, state, role_id, tags, registered_at, ended_at) VALUES (-1, ''x'', 2, 1, ''{}'', now(), now() - interval ''1 h'');'
      'UPDATE taskq.task SET worker_id = -1 WHERE task_id = {id}', 'running task outlives its worker: task {id}'),
-    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 1, 1, 0, 0, 0, 0, 0)', 'change of state is invalid: transition -1, task {id}'),
+    ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 5, 5, 0, 0, 0, 0, 0)', 'change of state is invalid: transition -1, task {id}'),
     ('pending', 'INSERT INTO taskq.transition VALUES (-1, 0, {id}, {q}, now(), 9, 3, 0, 0, 0, 0, 0)', 'change of state is not a legal move: task {id}, from redundant to running'),
     ('pending', 'DELETE FROM taskq.archive_rotation; INSERT INTO taskq.archive_rotation VALUES (true, 16, now())', 'leaf that is being filled is not known: leaf 16'),
     ('pending', 'DELETE FROM taskq.instance', 'instance is not known: taskq.instance is empty'),
