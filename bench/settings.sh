@@ -20,7 +20,7 @@ if [ "$PART" = quick ]; then
 fi
 [ "$PART" != all ] ||
 	PART='submit work backlog running held fillfactor wake waiting idle lanes limit beat
-		cost disk empty lists bound keys sql flow flow_rate flow_live flow_cost'
+		cost disk empty lists filter bound keys sql flow flow_rate flow_live flow_cost'
 ROUNDS=${ROUNDS:-5}
 SECONDS_EACH=${SECONDS_EACH:-5}
 CLIENTS=${CLIENTS:-1 4 16 64}
@@ -64,6 +64,7 @@ WORKERS=${WORKERS:-16}
 PRODUCERS=${PRODUCERS:-16}
 IDLE_WAITERS=${IDLE_WAITERS:-1000}
 IDLE_SECONDS=${IDLE_SECONDS:-60}
+FILTER_TASKS=${FILTER_TASKS:-10000000}
 BOUND_SAMPLES=${BOUND_SAMPLES:-100}
 KEYS=${KEYS:-10000}
 KEY_TASKS=${KEY_TASKS:-20}

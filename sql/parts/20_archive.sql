@@ -200,12 +200,12 @@ CREATE INDEX archive_correlation_idx ON taskq.archive (correlation_id) WHERE cor
 COMMENT ON INDEX taskq.archive_correlation_idx IS 'Look-up by correlation id';
 CREATE INDEX archive_workflow_idx ON taskq.archive (workflow_id, step_id) WHERE workflow_id IS NOT NULL;
 COMMENT ON INDEX taskq.archive_workflow_idx IS 'Steps of a workflow';
+CREATE INDEX archive_worker_idx ON taskq.archive (worker_id, task_id) WHERE worker_id OPERATOR(pg_catalog.<>) 0;
+COMMENT ON INDEX taskq.archive_worker_idx IS 'Tasks of a worker in the order of their ids, for lists; in archive_keep also to decide whether the row of the worker is still needed';
 CREATE INDEX archive_recreated_idx ON taskq.archive (recreated_as) WHERE recreated_as IS NOT NULL;
 COMMENT ON INDEX taskq.archive_recreated_idx IS 'Finds the task from which a task was recreated';
 CREATE INDEX archive_keep_expires_idx ON taskq.archive_keep (expires_at);
 COMMENT ON INDEX taskq.archive_keep_expires_idx IS 'Tasks that expire, for the retention duty';
-CREATE INDEX archive_keep_worker_idx ON taskq.archive_keep (worker_id) WHERE worker_id OPERATOR(pg_catalog.<>) 0;
-COMMENT ON INDEX taskq.archive_keep_worker_idx IS 'Tasks of a worker, to decide whether its row is still needed';
 CREATE INDEX archive_keep_dead_idx ON taskq.archive_keep (queue_id, key, task_id) WHERE state OPERATOR(pg_catalog.=) @STATE_DEAD@;
 COMMENT ON INDEX taskq.archive_keep_dead_idx IS 'Dead tasks of a key, to decide whether they hold the key';
 

@@ -77,4 +77,45 @@ CREATE TYPE taskq.task_info AS (
     workflow_id bigint,
     step pg_catalog.text
 );
-COMMENT ON TYPE taskq.task_info IS 'A task, live or finished, as taskq_get and taskq_list show it; the view taskq.tasks has the same columns';
+COMMENT ON TYPE taskq.task_info IS 'A task, live or finished, as taskq_get shows it; the view taskq.tasks has the same columns';
+
+CREATE TYPE taskq.listed_task AS (
+    task_id bigint,
+    queue pg_catalog.text,
+    state pg_catalog.text,
+    reason pg_catalog.text,
+    message pg_catalog.text,
+    priority integer,
+    attempt integer,
+    max_attempts integer,
+    token bigint,
+    version bigint,
+    key pg_catalog.text,
+    reference pg_catalog.text,
+    tags pg_catalog.text[],
+    payload jsonb,
+    data bytea,
+    headers jsonb,
+    correlation_id pg_catalog.text,
+    result jsonb,
+    error pg_catalog.text,
+    errors jsonb,
+    checkpoint jsonb,
+    progress real,
+    worker pg_catalog.text,
+    created_at timestamp with time zone,
+    run_at timestamp with time zone,
+    deadline timestamp with time zone,
+    claimed_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    finished_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    submitted_by pg_catalog.text,
+    run_as pg_catalog.text,
+    descent pg_catalog.text,
+    recreated_as bigint,
+    workflow_id bigint,
+    step pg_catalog.text,
+    resume_after bigint
+);
+COMMENT ON TYPE taskq.listed_task IS 'A row of taskq_list: the columns of taskq.task_info; or, as the last row of a page that stopped early, only resume_after, the id after which the next page begins';

@@ -114,12 +114,34 @@ CREATE FUNCTION taskq_list(
     key text DEFAULT NULL,
     newest_first boolean DEFAULT false,
     correlation_id text DEFAULT NULL,
-    with_payload boolean DEFAULT true
-) RETURNS SETOF taskq.task_info
+    with_payload boolean DEFAULT true,
+    filter jsonb DEFAULT NULL,
+    max_examined bigint DEFAULT NULL
+) RETURNS SETOF taskq.listed_task
     LANGUAGE c VOLATILE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_list';
-COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) IS
-    'Tasks that the arguments select, in the order of their ids after the given id, up to max_rows (10000 at most)';
+COMMENT ON FUNCTION taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint) IS
+    'Tasks that the arguments and the filter select, in the order of their ids after the given id, up to max_rows (10000 at most); a page that stops early, after max_examined rows, ends with a row that has only resume_after';
+
+CREATE FUNCTION taskq_fingerprint(error text) RETURNS text
+    LANGUAGE c IMMUTABLE PARALLEL SAFE
+    AS 'MODULE_PATHNAME', 'taskq_fingerprint';
+COMMENT ON FUNCTION taskq_fingerprint(text) IS
+    'Fingerprint of an error text, the same for texts that differ only in numbers, ids and quoted values';
+
+CREATE FUNCTION taskq_failures(
+    queue text DEFAULT NULL,
+    since timestamp with time zone DEFAULT NULL,
+    until timestamp with time zone DEFAULT NULL,
+    max_rows integer DEFAULT 100,
+    max_examined bigint DEFAULT NULL
+) RETURNS TABLE (fingerprint text, kind text, tasks bigint, dead bigint, retrying bigint,
+        first_at timestamp with time zone, last_at timestamp with time zone,
+        task_id bigint, error text, trend jsonb, stopped_early boolean)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'taskq_failures';
+COMMENT ON FUNCTION taskq_failures(text, timestamptz, timestamptz, integer, bigint) IS
+    'Dead tasks, and tasks that are pending again after a failure, by the kind of their last error, with an example of each kind';
 
 CREATE FUNCTION taskq_lineage(task_id bigint)
     RETURNS TABLE (task_id bigint, relation text, at timestamp with time zone)

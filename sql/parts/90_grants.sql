@@ -32,6 +32,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_get', 20),
     ('taskq_get_many', 20),
     ('taskq_list', 20),
+    ('taskq_failures', 4),
     ('taskq_lineage', 20),
     ('taskq_explain', 20),
     ('taskq_explain_claim', 22),
@@ -54,6 +55,7 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_count', 20),
     ('taskq_sequence_at', 20),
     ('taskq_worst_outcome', 31),
+    ('taskq_fingerprint', 31),
     ('taskq_define_workflow', 8),
     ('taskq_undefine_workflow', 8),
     ('taskq_validate_workflow', 9),
@@ -123,7 +125,7 @@ GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint
     taskq.task_progress(bigint, bigint) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_version() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]),
-    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean),
+    taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint),
     taskq_lineage(bigint),
     taskq_explain(bigint),
     taskq_explain_claim(text, text, text[]),

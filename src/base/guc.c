@@ -40,6 +40,7 @@ int    tq_guc_max_dependency_results = 16 * 1024;
 int    tq_guc_max_catch_up = 100;
 int    tq_guc_max_executors = 4;
 double tq_guc_executor_idle_time = 30;
+int    tq_guc_max_examined = 10000;
 
 static void
 define_int(const char *name, const char *short_desc, int *variable, int min,
@@ -75,6 +76,15 @@ define_at_start(const char *name, const char *short_desc, int *variable,
 			   process_shared_preload_libraries_in_progress ? PGC_POSTMASTER
 															: PGC_SIGHUP,
 			   0);
+}
+
+/* Settings of functions that only read, which every role may change. */
+static void
+define_for_readers(void)
+{
+	define_int("taskq.max_examined",
+			   "Rows that taskq_list and taskq_failures examine at most.",
+			   &tq_guc_max_examined, 1, PG_INT32_MAX, PGC_USERSET, 0);
 }
 
 void
@@ -149,6 +159,7 @@ tq_guc_init(void)
 				   "Time without work after which an executor of SQL tasks "
 				   "exits.",
 				   &tq_guc_executor_idle_time, 24 * 3600);
+	define_for_readers();
 	define_at_start(
 		"taskq.max_executors",
 		"Maximum number of executors of SQL tasks in all databases.",

@@ -43,6 +43,7 @@ extern PGDLLIMPORT int    tq_guc_max_dependency_results; /* kB */
 extern PGDLLIMPORT int    tq_guc_max_catch_up;
 extern PGDLLIMPORT int    tq_guc_max_executors;
 extern PGDLLIMPORT double tq_guc_executor_idle_time; /* s */
+extern PGDLLIMPORT int    tq_guc_max_examined;
 
 extern void        tq_guc_init(void);
 extern int64       tq_guc_heartbeat_interval(void);

@@ -63,7 +63,6 @@
 #include "engine/id.h"
 #include "shared/token_floor.h"
 
-#define SEQUENCE_BITS 43
 #define ID_STEP (INT64CONST(1) << 16)    /* for the bound */
 #define ID_JUMP (INT64CONST(1) << 24)    /* per timeline */
 #define TOKEN_STEP (INT64CONST(1) << 16) /* for the bound, preloaded */
@@ -143,17 +142,18 @@ tq_id_next(void)
 	id = nextval_internal(catalog->task_id_seq, false);
 	if (id > id_bound)
 		raise_ids(catalog->timeline_seq, id);
-	return ((int64) tq_guc_node_id << SEQUENCE_BITS) | id;
+	return ((int64) tq_guc_node_id << TQ_ID_SEQUENCE_BITS) | id;
 }
 
 /* Return the range of ids that this server may give out. */
 void
 tq_id_range(Datum *lowest, Datum *highest)
 {
-	int64 base = (int64) tq_guc_node_id << SEQUENCE_BITS;
+	int64 base = (int64) tq_guc_node_id << TQ_ID_SEQUENCE_BITS;
 
 	*lowest = Int64GetDatum(base);
-	*highest = Int64GetDatum(base + (INT64CONST(1) << SEQUENCE_BITS) - 1);
+	*highest =
+		Int64GetDatum(base + (INT64CONST(1) << TQ_ID_SEQUENCE_BITS) - 1);
 }
 
 /* Return the token for the next claim of a task. */

@@ -9,6 +9,12 @@
 
 #include "base/compat.h"
 
+/*
+ * The part of an id that the server counts; the upper bits are its number.
+ */
+#define TQ_ID_SEQUENCE_BITS 43
+#define TQ_ID_SEQUENCE_MASK ((INT64CONST(1) << TQ_ID_SEQUENCE_BITS) - 1)
+
 /* How far tokens jump above numbers that may be unknown here. */
 #define TQ_TOKEN_JUMP (INT64CONST(1) << 32)
 

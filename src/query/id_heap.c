@@ -60,6 +60,22 @@ tq_id_heap_add(TqIdHeap *page, const TqFound *found)
 	}
 }
 
+/* Keep only ids from first to last. */
+void
+tq_id_heap_keep(TqIdHeap *page, int64 first, int64 last)
+{
+	int count = page->count;
+
+	page->count = 0;
+	for (int i = 0; i < count; i++)
+	{
+		if (page->rows[i].task_id < first || page->rows[i].task_id > last)
+			continue;
+		page->rows[page->count] = page->rows[i];
+		sift_up(page, page->count++);
+	}
+}
+
 /* Sort with the best first; it is no longer a heap. */
 void
 tq_id_heap_sort(TqIdHeap *page)

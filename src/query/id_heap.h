@@ -35,6 +35,7 @@ typedef struct TqIdHeap
 extern void tq_id_heap_init(TqIdHeap *page, int max, bool backward);
 extern bool tq_id_heap_wants(const TqIdHeap *page, int64 task_id);
 extern void tq_id_heap_add(TqIdHeap *page, const TqFound *found);
+extern void tq_id_heap_keep(TqIdHeap *page, int64 first, int64 last);
 extern void tq_id_heap_sort(TqIdHeap *page);
 
 #endif /* TQ_ID_HEAP_H */

@@ -29,6 +29,7 @@
 #include "cache/role.h"
 #include "query/task_filter.h"
 #include "query/task_page.h"
+#include "query/task_search.h"
 #include "query/visibility.h"
 #include "store/large.h"
 
@@ -106,7 +107,7 @@ find_origin(Lineage *lineage, int64 task_id, TqTask *task)
 
 	tq_task_filter_init(&filter);
 	filter.recreated_as = task_id;
-	if (tq_task_page_find(lineage->find, &filter, 1, &found) == 0)
+	if (tq_task_search_page(lineage->find, &filter, 1, &found) == 0)
 		return false;
 	tq_task_page_read(lineage->find, found, task);
 	return true;
@@ -201,7 +202,7 @@ look_for_letters(Lineage *lineage, int32 queue_id, int64 origin, int64 after)
 		filter.queues = &queue_id;
 		filter.queue_count = 1;
 		tq_task_filter_after(&filter, after);
-		count = tq_task_page_find(lineage->find, &filter, PAGE, &found);
+		count = tq_task_search_page(lineage->find, &filter, PAGE, &found);
 		for (int i = 0; i < count; i++)
 		{
 			TqTask letter;
@@ -247,7 +248,7 @@ first_since(Lineage *lineage, int32 queue_id, int64 after, TimestampTz since)
 		filter.queues = &queue_id;
 		filter.queue_count = 1;
 		tq_task_filter_after(&filter, middle);
-		if (tq_task_page_find(lineage->find, &filter, 1, &found) == 0)
+		if (tq_task_search_page(lineage->find, &filter, 1, &found) == 0)
 			high = middle;
 		else
 		{
@@ -276,7 +277,7 @@ tell_correlated(Lineage *lineage, const TqTask *task)
 	tq_visibility_filter(&lineage->sight, &filter);
 	filter.correlation_id =
 		TextDatumGetCString(task->value[TQ_COL_CORRELATION_ID]);
-	count = tq_task_page_find(lineage->find, &filter, MAX_ROWS, &found);
+	count = tq_task_search_page(lineage->find, &filter, MAX_ROWS, &found);
 	for (int i = 0; i < count; i++)
 	{
 		TqTask other;

@@ -47,8 +47,10 @@
 #include "cache/queue.h"
 #include "query/id_heap.h"
 #include "query/task_filter.h"
+#include "query/task_filter_read.h"
 #include "query/task_info.h"
 #include "query/task_page.h"
+#include "query/task_search.h"
 #include "query/visibility.h"
 
 #define FIRST_PAGE 100
@@ -565,16 +567,16 @@ apply_word(TaskScan *scan, Taken taken, const char *word)
 			if (!tq_state_parse(word, &state))
 				nothing(scan);
 			else
-				filter->state = state;
+				tq_task_filter_states(filter, TQ_STATE_BIT(state));
 			break;
 		case TAKEN_REFERENCE:
-			filter->reference = word;
+			tq_task_filter_read_word(filter, &filter->reference, word);
 			break;
 		case TAKEN_KEY:
-			filter->key = word;
+			tq_task_filter_read_word(filter, &filter->key, word);
 			break;
 		default:
-			filter->correlation_id = word;
+			tq_task_filter_read_word(filter, &filter->correlation_id, word);
 	}
 }
 
@@ -652,7 +654,7 @@ next_page(TaskScan *scan)
 	MemoryContextReset(scan->page_context);
 	mine = MemoryContextSwitchTo(scan->page_context);
 	scan->count =
-		tq_task_page_find(scan->find, &scan->filter, scan->max, &scan->page);
+		tq_task_search_page(scan->find, &scan->filter, scan->max, &scan->page);
 	MemoryContextSwitchTo(mine);
 	scan->next = 0;
 	scan->finished = scan->count < scan->max;

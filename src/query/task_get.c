@@ -20,19 +20,25 @@
 
 #include "base/arg.h"
 #include "base/error.h"
+#include "base/guc.h"
 #include "base/spi.h"
 #include "base/srf.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "engine/liveness.h"
 #include "query/task_filter.h"
+#include "query/task_filter_read.h"
 #include "query/task_get.h"
 #include "query/task_info.h"
 #include "query/task_page.h"
+#include "query/task_search.h"
 #include "query/visibility.h"
 #include "shared/running.h"
 
 #define MAX_ROWS 10000 /* of one page of taskq_list */
+
+/* The column of taskq.listed_task that follows those of taskq.task_info. */
+#define LIST_RESUME_AFTER TQ_INFO_WORKER_SEEN
 
 PG_FUNCTION_INFO_V1(taskq_get);
 PG_FUNCTION_INFO_V1(taskq_get_many);
@@ -55,15 +61,17 @@ static TqStmt stmt_role_of_worker = {
 	" WHERE w.worker_id = $1",
 	{INT4OID}};
 
-static void look_begin(Look *look);
-static void look_end(Look *look);
-static bool may_see(Look *look, const TqTask *task);
-static bool has_submitted(const TqTask *task);
-static bool may_see_progress(int64 task_id, bool *words);
-static bool sees_workers(void);
-static bool has_right(int32 queue_id, TqRight right);
-static void read_list_filter(FunctionCallInfo fcinfo, Look *look,
-							 TqTaskFilter *filter);
+static void  look_begin(Look *look);
+static void  look_end(Look *look);
+static bool  may_see(Look *look, const TqTask *task);
+static bool  has_submitted(const TqTask *task);
+static bool  may_see_progress(int64 task_id, bool *words);
+static bool  sees_workers(void);
+static bool  has_right(int32 queue_id, TqRight right);
+static void  add_resume_row(ReturnSetInfo *result, int64 resume_after);
+static int64 read_max_examined(FunctionCallInfo fcinfo);
+static void  read_list_filter(FunctionCallInfo fcinfo, Look *look,
+							  TqTaskFilter *filter);
 
 Datum
 taskq_get(PG_FUNCTION_ARGS)
@@ -177,14 +185,15 @@ taskq_list(PG_FUNCTION_ARGS)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	int            max_rows = PG_ARGISNULL(3) ? 100 : PG_GETARG_INT32(3);
 	MemoryContext  row_context;
-	TqFound       *found;
-	int            count;
+	TqTaskSearch   search = {0};
 	TqTaskFilter   filter;
 	Look           look;
 
 	tq_srf_begin(fcinfo);
 	look_begin(&look);
 	read_list_filter(fcinfo, &look, &filter);
+	search.max = max_rows;
+	search.max_examined = read_max_examined(fcinfo);
 	if (max_rows < 1 || max_rows > MAX_ROWS)
 		tq_error_invalid("max_rows",
 						 psprintf("must be from 1 to %d", MAX_ROWS), NULL);
@@ -193,10 +202,11 @@ taskq_list(PG_FUNCTION_ARGS)
 		look.info.wanted[TQ_INFO_PAYLOAD] = false;
 		look.info.wanted[TQ_INFO_DATA] = false;
 	}
+	look.info.wanted[TQ_INFO_WORKER_SEEN] = false;
 	row_context = AllocSetContextCreate(CurrentMemoryContext, "taskq row",
 										ALLOCSET_DEFAULT_SIZES);
-	count = tq_task_page_find(look.find, &filter, max_rows, &found);
-	for (int i = 0; i < count; i++)
+	tq_task_search_run(look.find, &filter, &search);
+	for (int i = 0; i < search.count; i++)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(row_context);
 		Datum         values[TQ_SCAN_COLUMNS];
@@ -204,14 +214,43 @@ taskq_list(PG_FUNCTION_ARGS)
 		TqTask        task;
 
 		CHECK_FOR_INTERRUPTS();
-		tq_task_page_read(look.find, &found[i], &task);
+		tq_task_page_read(look.find, &search.found[i], &task);
 		tq_task_info_row(&look.info, &task, values, nulls);
 		tq_srf_add(result, values, nulls);
 		MemoryContextSwitchTo(mine);
 		MemoryContextReset(row_context);
 	}
+	if (search.stopped)
+		add_resume_row(result, search.resume_after);
 	look_end(&look);
 	return (Datum) 0;
+}
+
+/* The last row of a page that stopped early: where the next page begins. */
+static void
+add_resume_row(ReturnSetInfo *result, int64 resume_after)
+{
+	Datum values[TQ_SCAN_COLUMNS] = {0};
+	bool  nulls[TQ_SCAN_COLUMNS];
+
+	memset(nulls, true, sizeof(nulls));
+	values[LIST_RESUME_AFTER] = Int64GetDatum(resume_after);
+	nulls[LIST_RESUME_AFTER] = false;
+	tq_srf_add(result, values, nulls);
+}
+
+/*
+ * How many rows may be examined.  A call with neither a filter nor a limit
+ * finds all tasks, as it did before there were filters.
+ */
+static int64
+read_max_examined(FunctionCallInfo fcinfo)
+{
+	int64 max = PG_ARGISNULL(10) ? tq_guc_max_examined : PG_GETARG_INT64(10);
+
+	if (max < 1)
+		tq_error_invalid("max_examined", "must be at least 1", NULL);
+	return PG_ARGISNULL(9) && PG_ARGISNULL(10) ? PG_INT64_MAX : max;
 }
 
 /*
@@ -238,7 +277,7 @@ read_list_filter(FunctionCallInfo fcinfo, Look *look, TqTaskFilter *filter)
 		if (!tq_state_parse(state_word, &state))
 			tq_error_invalid("state", "is unknown",
 							 psprintf("Allowed: %s.", tq_state_words()));
-		filter->state = state;
+		tq_task_filter_states(filter, TQ_STATE_BIT(state));
 	}
 	if (!PG_ARGISNULL(0))
 	{
@@ -254,6 +293,7 @@ read_list_filter(FunctionCallInfo fcinfo, Look *look, TqTaskFilter *filter)
 		filter->queues[0] = queue->queue_id;
 		filter->queue_count = 1;
 	}
+	tq_task_filter_read(filter, tq_arg_jsonb(fcinfo, 9));
 }
 
 /* For views: may current_user see tasks of the queue? */

@@ -15,17 +15,16 @@
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
-#include "utils/jsonb.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/spi.h"
 #include "cache/queue.h"
 #include "engine/liveness.h"
 #include "engine/step.h"
 #include "query/contents.h"
+#include "query/task_content.h"
 #include "query/task_info.h"
 #include "query/visibility.h"
 #include "shared/running.h"
@@ -73,7 +72,6 @@ static void  put_fixed(Row *row);
 static void  put_carried(Row *row);
 static void  put_running(Row *row);
 static text *name_of(TqInfo *info, NameKind kind, int32 id);
-static text *last_error(Datum errors);
 
 /* Include all columns, unless the caller restricts them. */
 void
@@ -208,6 +206,8 @@ put_carried(Row *row)
 {
 	const bool *wanted = row->info->wanted;
 	Datum       errors;
+	char       *error;
+	int         length;
 
 	put_contents(row, TQ_INFO_MESSAGE, TQ_COL_MESSAGE);
 	put_contents(row, TQ_INFO_PAYLOAD, TQ_COL_PAYLOAD);
@@ -218,11 +218,11 @@ put_carried(Row *row)
 	if ((wanted[TQ_INFO_ERRORS] || wanted[TQ_INFO_ERROR]) &&
 		tq_contents_get(&row->info->sight, row->task, TQ_COL_ERRORS, &errors))
 	{
-		text *error = last_error(errors);
-
+		tq_task_content_last_error(errors, &error, &length);
 		put(row, TQ_INFO_ERRORS, errors);
 		if (error != NULL)
-			put(row, TQ_INFO_ERROR, PointerGetDatum(error));
+			put(row, TQ_INFO_ERROR,
+				PointerGetDatum(cstring_to_text_with_len(error, length)));
 	}
 }
 
@@ -281,24 +281,4 @@ name_of(TqInfo *info, NameKind kind, int32 id)
 	entry = hash_search(info->names, &key, HASH_ENTER, &known);
 	entry->name = name;
 	return name;
-}
-
-/* Return the text of the last error in a list; NULL if there is none. */
-static text *
-last_error(Datum errors)
-{
-	Jsonb      *list = DatumGetJsonbP(errors);
-	JsonbValue *last;
-	JsonbValue  error;
-
-	if (!JB_ROOT_IS_ARRAY(list) || JB_ROOT_COUNT(list) == 0)
-		return NULL;
-	last = getIthJsonbValueFromContainer(&list->root, JB_ROOT_COUNT(list) - 1);
-	if (last == NULL || !tq_json_is_object(last) ||
-		getKeyJsonValueFromContainer(last->val.binary.data, "error", 5,
-									 &error) == NULL ||
-		error.type != jbvString)
-		return NULL;
-	return cstring_to_text_with_len(error.val.string.val,
-									error.val.string.len);
 }

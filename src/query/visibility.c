@@ -101,9 +101,13 @@ place_of(const TqVisibility *sight, int32 queue_id)
 
 /* Restrict the filter to visible tasks. */
 void
-tq_visibility_filter(const TqVisibility *sight, TqTaskFilter *filter)
+tq_visibility_filter(TqVisibility *sight, TqTaskFilter *filter)
 {
 	filter->all_queues = sight->all;
 	filter->queues = sight->queues;
 	filter->queue_count = sight->queue_count;
+	filter->all_contents = sight->all_words;
+	filter->readable = sight->queues;
+	filter->readable_count = sight->queue_count;
+	filter->sight = sight;
 }

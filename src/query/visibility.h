@@ -41,7 +41,6 @@ extern void tq_visibility_take(TqVisibility *sight);
 extern void tq_visibility_open(TqVisibility *sight);
 extern bool tq_visibility_observes(const TqVisibility *sight, int32 queue_id);
 extern bool tq_visibility_reads(const TqVisibility *sight, int32 queue_id);
-extern void tq_visibility_filter(const TqVisibility *sight,
-								 TqTaskFilter       *filter);
+extern void tq_visibility_filter(TqVisibility *sight, TqTaskFilter *filter);
 
 #endif /* TQ_VISIBILITY_H */

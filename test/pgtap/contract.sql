@@ -106,7 +106,14 @@ INSERT INTO promised VALUES
  'queue text DEFAULT NULL, state text DEFAULT NULL, after bigint DEFAULT NULL,
   max_rows int DEFAULT 100, reference text DEFAULT NULL, key text DEFAULT NULL,
   newest_first boolean DEFAULT false, correlation_id text DEFAULT NULL,
-  with_payload boolean DEFAULT true', 'SETOF taskq.task_info'),
+  with_payload boolean DEFAULT true, filter jsonb DEFAULT NULL,
+  max_examined bigint DEFAULT NULL', 'SETOF taskq.listed_task'),
+('taskq_failures',
+ 'queue text DEFAULT NULL, since timestamptz DEFAULT NULL,
+  until timestamptz DEFAULT NULL, max_rows int DEFAULT 100,
+  max_examined bigint DEFAULT NULL',
+ 'TABLE(fingerprint text, kind text, tasks bigint, dead bigint, retrying bigint, first_at timestamptz, last_at timestamptz, task_id bigint, error text, trend jsonb, stopped_early boolean)'),
+('taskq_fingerprint', 'error text', 'text'),
 ('taskq_cancel',
  'task_id bigint, reason text DEFAULT NULL, force boolean DEFAULT false', 'text'),
 ('taskq_retry',
@@ -237,6 +244,17 @@ INSERT INTO promised_row VALUES
   lease_until timestamptz, finished_at timestamptz,
   cancel_requested_at timestamptz, submitted_by text, run_as text,
   descent text, recreated_as bigint, workflow_id bigint, step text'),
+('listed_task',
+ 'task_id bigint, queue text, state text, reason text, message text,
+  priority int, attempt int, max_attempts int, token bigint, version bigint,
+  key text, reference text, tags text[], payload jsonb, data bytea,
+  headers jsonb, correlation_id text, result jsonb, error text, errors jsonb,
+  checkpoint jsonb, progress real, worker text, created_at timestamptz,
+  run_at timestamptz, deadline timestamptz, claimed_at timestamptz,
+  lease_until timestamptz, finished_at timestamptz,
+  cancel_requested_at timestamptz, submitted_by text, run_as text,
+  descent text, recreated_as bigint, workflow_id bigint, step text,
+  resume_after bigint'),
 ('tasks', 'LIKE taskq.task_info'),
 ('workers',
  'worker text, state text, queues text[], tags text[], running bigint,
@@ -359,7 +377,7 @@ SELECT is_empty($$
     'types and views have the promised columns, in their positions');
 SELECT is_empty($$
     SELECT h.name, h.column FROM row_column h
-     WHERE h.schema = 'taskq' AND h.name IN ('claimed', 'heartbeat', 'task_info', 'tasks')
+     WHERE h.schema = 'taskq' AND h.name IN ('claimed', 'heartbeat', 'task_info', 'listed_task', 'tasks')
        AND h.attnum > (SELECT max(p.attnum) FROM row_column p
                         WHERE p.schema = 'contract' AND p.name = h.name)$$,
     'what functions return has no other columns');

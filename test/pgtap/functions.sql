@@ -22,7 +22,7 @@ SELECT is_empty('SELECT oid::regprocedure FROM member WHERE proconfig IS NOT NUL
 SELECT is_empty($$
     SELECT oid::regprocedure FROM member
      WHERE schema <> 'taskq' AND provolatile <> 'v'
-       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome', 'taskq_batch_totals')$$,
+       AND proname NOT IN ('taskq_version', 'taskq_worst_outcome', 'taskq_batch_totals', 'taskq_fingerprint')$$,
     'public functions are VOLATILE');
 SELECT is_empty($$
     SELECT m.oid::regprocedure, n.name

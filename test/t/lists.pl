@@ -50,7 +50,7 @@ CREATE ROLE superuser SUPERUSER;
 CREATE ROLE one; CREATE ROLE half; CREATE ROLE monitor IN ROLE pg_monitor;
 SELECT taskq_grant('q57', 'one', '{read}');
 SELECT taskq_grant('q' || i, 'half', '{read}') FROM generate_series(2, 200, 2) AS i;
-GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]), taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean) TO monitor;
+GRANT EXECUTE ON FUNCTION taskq_get(bigint), taskq_get_many(bigint[]), taskq_list(text, text, bigint, integer, text, text, boolean, text, boolean, jsonb, bigint) TO monitor;
 CREATE FUNCTION public.reads() RETURNS bigint[] LANGUAGE sql AS $$
     SELECT ARRAY[sum(pg_stat_get_xact_tuples_returned(c.oid)) FILTER (WHERE c.relkind = 'r'),
                  sum(pg_stat_get_xact_tuples_fetched(c.oid)) FILTER (WHERE c.relkind = 'r')
@@ -92,7 +92,13 @@ my @lists = (
 	'', 'newest_first => true', "after => $middle", "after => $middle, newest_first => true", 'with_payload => false',
 	(map { ("state => '$_'", "state => '$_', newest_first => true", "state => '$_', after => $middle") } @states),
 	"reference => 'reference 331'", "reference => 'none'", "key => 'key 2'", "key => 'key 17', newest_first => true",
-	"correlation_id => 'correlation 3'", "key => 'none'", "correlation_id => 'none'");
+	"correlation_id => 'correlation 3'", "key => 'none'", "correlation_id => 'none'",
+	(map { my $f = $_; map { "filter => $f$_" } '', ', newest_first => true' }
+		q('{"state": ["dead", "cancelled"]}'), q('{"state": ["running", "suspended"]}'), q('{"worker": "worker 3"}'),
+		q('{"worker": "worker 3", "state": ["running", "dead"]}'), q('{"worker": "none"}'), q('{"key": "key 2", "state": "dead"}'),
+		q('{"reference": "reference 331"}'), q('{"correlation_id": "correlation 3"}'),
+		(map { "jsonb_build_object('${_}_from', now() - interval '80 h', '${_}_to', now() - interval '79 h')" } qw(created finished claimed)),
+		q(jsonb_build_object('created_from', now() + interval '1 h')), q('{"error": "none"}'), q('{"payload": "$.n < 0"}')));
 my @one_queue = map {
 	my $q = $_;
 	"'$q'", "'$q', newest_first => true", "'$q', after => $middle", "'$q', after => $middle, newest_first => true",

@@ -274,7 +274,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM generate_series(1, 20) n"
 # Settings: default, range, unit, and who can set them.
 
 my %unit = ('' => 1, ms => 0.001, s => 1, min => 60, h => 3600, d => 86_400, kB => 1, MB => 1024, GB => 1024 * 1024);
-my %context = (superuser => 'superuser', reload => 'sighup', start => 'postmaster');
+my %context = ('any role' => 'user', superuser => 'superuser', reload => 'sighup', start => 'postmaster');
 my ($in_s) = $text =~ /Without a unit,((?:\s|`taskq\.\w+`|,|and)+?)\s+count\s+seconds/s;
 my ($in_kb) = $text =~ /seconds,((?:\s|`taskq\.\w+`|,|and)+?)\s+kilobytes/s;
 my %counts = ((map { $_ => 'kB' } quoted($in_kb // '')), (map { $_ => 's' } quoted($in_s // '')));
