@@ -20,7 +20,7 @@ my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
 # What a mark is in; the mark of payloads is MARK-payload, in bytes MARK-data.
 my @kinds = qw(payload data headers result checkpoint detail input output signal member document letter step);
-my @queues = qw(q letters flow side);
+my @queues = qw(q letters flow side bare);
 
 # --- marks
 $sql->($_) for <<'SQL', <<'SQL';
@@ -58,7 +58,7 @@ BEGIN
 END
 $$;
 SQL
-SELECT taskq_create_queue(q, '{"history": "transitions", "retry": "fixed", "retry_base": "0 s", "notify": true}') FROM unnest('{q,letters,flow,side}'::text[]) q;
+SELECT taskq_create_queue(q, '{"history": "transitions", "retry": "fixed", "retry_base": "0 s", "notify": true}') FROM unnest('{q,letters,flow,side,bare}'::text[]) q;
 SELECT taskq_alter_queue('q', '{"dead_letter_queue": "letters"}');
 DO $$
 DECLARE
@@ -120,6 +120,7 @@ SELECT count(taskq_define_workflow(d)) FROM jsonb_array_elements($json$[
     {"name": "time", "type": "timer", "timer": {"at": {"$": "$.input.secret"}}},
     {"name": "wait", "type": "timer", "timer": {"after": {"$": "$.input.secret"}}},
     {"name": "sum", "when": "$.input.secret + 1 > 0"}]},
+{"name": "mixed", "version": "1", "queue": "flow", "steps": [{"name": "hidden"}, {"name": "shown", "queue": "bare"}]},
 {"name": "undone", "version": "1", "queue": "flow", "on_failure": "compensate", "steps": [
     {"name": "do", "compensate": {"handler": "undo"}}, {"name": "then", "depends_on": ["do"]}]}]$json$) d;
 INSERT INTO m.flow SELECT 'all', taskq_start_workflow('all', m.mark('input'), headers => m.mark('headers'));
@@ -136,6 +137,8 @@ SELECT taskq_complete(task_id, token, CASE step WHEN 'choice' THEN '{"create": [
   FROM taskq_claim('flow', max_tasks => 3) ORDER BY task_id;
 SELECT taskq_fail(task_id, token, 'an error', false, detail => m.mark('detail')) FROM taskq_claim('flow') WHERE step = 'then';
 SELECT taskq_signal(max(workflow_id), 'go', m.mark('signal')) FROM m.flow WHERE what = 'all';
+-- the payload of a step is the input, which other queues hide
+INSERT INTO m.flow SELECT 'mixed', taskq_start_workflow('mixed', m.mark('input'));
 SQL
 
 # --- the roles: observer and reader have EXECUTE on every function, since they
@@ -342,7 +345,7 @@ is(join(' ', @empty), '', 'there are rows in every view: fill one that is new');
 
 # --- with the option redact nothing reaches a reader either
 $sql->(q{SELECT taskq_alter_queue(q, '{"redact": ["$.**.secret", "$.create"]}') FROM unnest('{q,flow,side,*}'::text[]) q});
-$sql->(q{SELECT taskq_alter_queue(q, '{"redact": []}') FROM unnest('{letters,elsewhere}'::text[]) q});
+$sql->(q{SELECT taskq_alter_queue(q, '{"redact": []}') FROM unnest('{letters,elsewhere,bare}'::text[]) q});
 is(first_of(marks_of('reader')), '', 'a reader finds no mark that is redacted');
 cmp_ok($sql->(q{SELECT count(*) FROM m.got WHERE words LIKE '%[redacted]%'}), '>', 100, 'it finds what stands in their place');
 cmp_ok($sql->(q{SELECT count(*) FROM m.got WHERE words LIKE '%"plain"%'}), '>', 100, 'and the rest of the documents');
