@@ -64,6 +64,9 @@ SELECT t.as('regress_taskq_read', $$SELECT payload::text FROM taskq_list('p')$$)
 SELECT t.as('regress_taskq_read', $$SELECT payload::text FROM taskq_get_many((SELECT array_agg(id) FROM t.p))$$);
 SELECT t.as('regress_taskq_read', $$SELECT payload::text FROM taskq.tasks$$);
 SELECT t.as('regress_taskq_read', $$SELECT count(*)::text FROM taskq.tasks WHERE payload ->> 'to' = 'ann'$$);
+-- a filter compares with what the role may see
+SELECT r, p, t.as('regress_taskq_' || r, format('SELECT count(*)::text FROM taskq_list(''p'', filter => %L)', jsonb_build_object('payload', p))) AS found
+  FROM unnest('{observe,read,both}'::text[]) r, unnest(ARRAY['$.to == "ann"', '$.to == "[redacted]"', '$.n == 5']) p;
 -- a worker has the contents, and so has a role that may manage
 SELECT payload, headers, checkpoint, data FROM taskq_claim('p');
 UPDATE t.p SET token = s.token FROM taskq.tasks s WHERE s.task_id = id;
