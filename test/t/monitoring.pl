@@ -222,7 +222,7 @@ $node->reload;
 fires('TaskqReapersSilent', 'the background worker is stopped');
 fires('TaskqOldestReadyTooOld', 'a task has been due for 400 seconds');
 kill 'CONT', $worker;
-ends('TaskqReapersSilent', 'the background worker goes on');
+ends('TaskqReapersSilent', 'the background worker continues');
 $sql->("SELECT task_id, token FROM taskq_claim('idle', 'slow')");
 ends('TaskqNoLiveWorker', 'a worker has claimed a task');
 ok($monitors{$_}->firing->{TaskqOldestReadyTooOld}, "$_: the other task still waits") for @exporters;
