@@ -29,8 +29,8 @@
 #include "base/json.h"
 #include "cache/queue.h"
 #include "cache/role.h"
+#include "engine/step.h"
 #include "query/contents.h"
-#include "query/task_content.h"
 #include "store/large.h"
 
 PG_FUNCTION_INFO_V1(taskq_contents);
@@ -39,6 +39,7 @@ static const TqContents *contents_of(TqVisibility *sight, TqTask *task);
 static void              ask(TqVisibility *sight, int32 queue_id);
 static bool              may_manage(Oid role, const TqQueue *queue);
 static void              of_letter(TqTask *task, TqContents *letter);
+static bool              read_payload(TqTask *task, bool whole, Datum *value);
 static Datum  show_errors(const TqContents *contents, Jsonb *errors);
 static Jsonb *without_detail(Jsonb *errors);
 static void   copy_error(JsonbParseState **state, JsonbContainer *error);
@@ -66,8 +67,7 @@ tq_contents_get(TqVisibility *sight, TqTask *task, TqColumn column,
 			return contents->all && contents->redaction == NULL &&
 				   tq_large_look(task, column, value);
 		case TQ_COL_PAYLOAD:
-			if (!contents->all ||
-				!tq_task_content_payload(task, contents->whole, value))
+			if (!contents->all || !read_payload(task, contents->whole, value))
 				return false;
 			break;
 		default:
@@ -216,6 +216,28 @@ of_letter(TqTask *task, TqContents *letter)
 						 NULL, 0);
 	}
 	letter->redaction = all->count > 0 ? all : NULL;
+}
+
+/*
+ * A step may have the input of its workflow as payload: it is shown as the
+ * instance shows it.
+ */
+static bool
+read_payload(TqTask *task, bool whole, Datum *value)
+{
+	bool found = tq_large_look(task, TQ_COL_PAYLOAD, value);
+
+	if (tq_step_is(task) && (task->f.flags & TQ_FLAG_INPUT) != 0 &&
+		tq_step_hooks.payload != NULL)
+	{
+		bool  isnull;
+		Datum input = tq_step_hooks.payload(task, whole, &isnull);
+
+		if (!isnull)
+			*value = input;
+		found = found || !isnull;
+	}
+	return found;
 }
 
 /* The errors of a task; their details are contents. */
