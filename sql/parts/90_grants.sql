@@ -29,12 +29,10 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_expire', 2),
     ('taskq_await', 21),
     ('taskq_call', 1),
-    ('taskq_failures', 20),
-=======
     ('taskq_get', 20),
     ('taskq_get_many', 20),
     ('taskq_list', 20),
-    ('taskq_failures', 4),
+    ('taskq_failures', 20),
     ('taskq_lineage', 20),
     ('taskq_explain', 20),
     ('taskq_explain_claim', 22),
@@ -54,7 +52,6 @@ INSERT INTO taskq.function_right (function, rights) VALUES
     ('taskq_claim_docs', 2),
     ('taskq_recreate_all', 8),
     ('taskq_reassign', 8),
-=======
     ('taskq_count', 20),
     ('taskq_sequence_at', 20),
     ('taskq_worst_outcome', 31),
