@@ -95,7 +95,7 @@ SELECT 'large part is not referred to', pg_catalog.concat('task ', l.task_id, ',
 UNION ALL
 /* Tasks, live and finished, each by its own row */
 SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
-  FROM (SELECT t.task_id, t.created_at, t.run_at, t.token, t.version, t.attempt,
+  FROM (SELECT t.task_id, t.available_at, t.created_at, t.run_at, t.token, t.version, t.attempt,
                t.state, t.max_attempts, t.submitted_by, t.run_as, t.claimed_by, t.reason,
                t.descent, t.flags, t.large, t.deadline, t.wake_at,
                t.cancel_requested_at, t.reference, t.key, t.correlation_id,
@@ -103,7 +103,7 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
                t.errors, t.message
           FROM taskq.task t
          UNION ALL
-        SELECT a.task_id, a.created_at, a.run_at, a.token, a.version, a.attempt,
+        SELECT a.task_id, a.available_at, a.created_at, a.run_at, a.token, a.version, a.attempt,
                a.state, a.max_attempts, a.submitted_by, a.run_as, a.claimed_by, a.reason,
                a.descent, a.flags, a.large, a.deadline, a.wake_at,
                a.cancel_requested_at, a.reference, a.key, a.correlation_id,
@@ -140,6 +140,9 @@ SELECT p.problem, pg_catalog.concat('task ', b.task_id, p.more)
      WHERE NOT pg_catalog.isfinite(b.created_at) OR NOT pg_catalog.isfinite(b.run_at)
      OR NOT pg_catalog.isfinite(b.deadline) OR NOT pg_catalog.isfinite(b.wake_at)
      OR NOT pg_catalog.isfinite(b.cancel_requested_at)
+     /* a null time is that of the position, which a pending task must have */
+     OR ((b.created_at IS NULL OR b.run_at IS NULL) AND NOT pg_catalog.isfinite(b.available_at)
+         AND b.state OPERATOR(pg_catalog.<>) @STATE_PENDING@)
     UNION ALL
     SELECT 'task has an unknown role', ''
      WHERE b.submitted_by NOT IN (SELECT r.role_id FROM taskq.role r)

@@ -374,8 +374,8 @@ tq_state_submit(TqCall *call, TqQueue *queue, TqTask *task, TqState state,
 	if (task->i.run_at == 0)
 		task->i.run_at = now;
 	/*
-	 * Equal to run_at, so that it is not stored, unless the wall clock was
-	 * set back.
+	 * The time of the position of a task that is due at once, so that it is
+	 * not stored, unless the wall clock was set back.
 	 */
 	if (now - task->i.created_at < SAME_READING)
 		task->i.created_at = now;

@@ -1,6 +1,6 @@
 -- taskq_check() finds what a user who may write the tables did to them.
 BEGIN;
-SELECT plan(143);
+SELECT plan(145);
 
 CREATE FUNCTION pg_temp.claim_id(OUT id bigint, OUT token bigint)
 LANGUAGE sql AS $$ SELECT task_id, token FROM taskq_claim('check') $$;
@@ -183,6 +183,8 @@ SELECT x.reference, format('UPDATE taskq.task SET %s WHERE task_id = {id}', x.ch
     ('running', 'reason = 12', 'reason does not match the state'),
     ('suspended', 'reason = 3', 'reason does not match the state'),
     ('pending', 'created_at = ''infinity''', 'task has an invalid time'),
+    ('suspended', 'created_at = NULL', 'task has an invalid time'),
+    ('suspended', 'run_at = NULL', 'task has an invalid time'),
     ('pending', 'deadline = ''infinity''', 'task has an invalid time'),
     ('running', 'cancel_requested_at = ''-infinity''', 'task has an invalid time'),
     ('pending', 'submitted_by = 0', 'task has an unknown role'),
