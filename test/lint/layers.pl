@@ -40,7 +40,7 @@ my %LIMIT = (
 	file     => 750,      # lines of a C file
 	function => 95,       # lines from brace to brace
 	median   => 15,       # lines of the median function
-	lines    => 79_000,   # of src, headers included
+	lines    => 88_000,   # of src, headers included
 	fields   => 10,       # of a struct that phases or steps share
 	sharing  => 2,        # C files that may share a larger one
 );

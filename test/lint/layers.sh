@@ -24,7 +24,7 @@ long_file     no C file has more than 750 lines
 long_function no function has more than 95 lines
 median        the median function has no more than 15 lines
 struct        no struct of more than 10 fields is shared by more than 2 files of flow/run
-lines         src has no more than 79,000 lines
+lines         src has no more than 88,000 lines
 '
 
 findings=$(perl test/lint/layers.pl 2>&1)
@@ -182,7 +182,7 @@ for i in 1 2 3; do
 done
 noticed struct
 
-for i in $(seq 106); do
+for i in $(seq 118); do
 	lines 749 | put_c "$([ $((i % 3)) = 0 ] && echo xact || { [ $((i % 3)) = 1 ] && echo base || echo shared; })/file$i.c"
 done
 noticed lines
