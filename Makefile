@@ -86,7 +86,7 @@ override autodepend = no
 SQL_CODES = $(TASKQ_SRC)/sql/codes.awk $(TASKQ_SRC)/src/base/code.h
 SQL_PARTS = 00_head 10_schema 12_instance 14_queue 16_worker 18_task 19_key \
 	20_archive 21_doc 22_history 23_workflow 24_function_right 25_schedule \
-	26_types 27_change_log 27_metric_minute 28_operation \
+	26_types 27_change_log 28_operation 29_metric_minute \
 	30_words 32_queue 34_submit 36_claim 37_wait 38_finish 39_bulk 40_worker \
 	42_manage 43_await 44_look 45_ordered 46_duty 47_workflow \
 	48_schedule 49_operation 50_views \

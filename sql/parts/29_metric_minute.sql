@@ -1,5 +1,5 @@
 /*
- * 27_metric_minute: the numbers of each queue, minute by minute, for a day.
+ * 29_metric_minute: the numbers of each queue, minute by minute, for a day.
  *
  * The background worker writes the rows of one minute in one statement.  A row
  * is overwritten a day later, so the table has at most 1,440 rows for each
