@@ -245,7 +245,7 @@ INSERT INTO planted (reference, wrong, problem) VALUES
     ('pending', 'INSERT INTO taskq.lane (lane_id, queue_id, tags) VALUES (1, -3, ''{a}'')', 'lane has no queue: lane 1, queue -3'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES (-3, 0, 1)', 'grant is on a missing queue: queue -3, role 0'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, -3, 1)', 'grant is to an unknown role: queue {q}, role -3'),
-    ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, 0, 16)', 'grant has rights that do not exist: queue {q}, role 0'),
+    ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, 0, 32)', 'grant has rights that do not exist: queue {q}, role 0'),
     ('pending', 'INSERT INTO taskq.queue_grant VALUES ({q}, 0, 1)', 'right lacks EXECUTE: role 0, function taskq_submit'),
     ('pending', 'INSERT INTO taskq.function_right VALUES (''nothing'', 1)', 'right is on a missing function: function nothing'),
     ('pending', 'INSERT INTO taskq.role VALUES (-5, ''x'', 4000000000)', 'role is invalid: role -5'),
