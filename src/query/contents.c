@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/memutils.h"
 
 #include "base/json.h"
 #include "cache/queue.h"
@@ -101,7 +102,8 @@ contents_of(TqVisibility *sight, TqTask *task)
 
 /*
  * What may current_user see of the tasks of a queue?  The paths are copied,
- * since the cached queue may be discarded between two rows of a scan.
+ * since the cached queue may be discarded between two rows of a scan; a scan
+ * may come from one queue to another at every row.
  */
 static void
 ask(TqVisibility *sight, int32 queue_id)
@@ -119,7 +121,11 @@ ask(TqVisibility *sight, int32 queue_id)
 	redaction = tq_contents_redaction(queue_id);
 	if (redaction == NULL)
 		return;
-	mine = MemoryContextSwitchTo(sight->context);
+	if (sight->redactions == NULL)
+		sight->redactions = AllocSetContextCreate(
+			sight->context, "taskq redaction", ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(sight->redactions);
+	mine = MemoryContextSwitchTo(sight->redactions);
 	asked->redaction = tq_redaction_copy(redaction);
 	MemoryContextSwitchTo(mine);
 }
