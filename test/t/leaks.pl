@@ -144,13 +144,14 @@ SELECT taskq_signal(max(workflow_id), 'go', m.mark('signal')) FROM m.flow WHERE 
 INSERT INTO m.flow SELECT 'mixed', taskq_start_workflow('mixed', m.mark('input'));
 SQL
 
-# --- the roles: observer, reader and manager have EXECUTE on every function,
-# since they have all rights on a queue without marks
+# --- the roles have EXECUTE on every function, since they have all rights on a
+# queue without marks, but only_observer
 $sql->(<<'SQL');
 SELECT taskq_create_queue('elsewhere');
 CREATE ROLE manager;
-SELECT taskq_grant('elsewhere', r, '{submit,work,observe,read,manage}') FROM unnest('{observer,reader,manager}'::text[]) r;
-SELECT taskq_grant('*', 'manager', '{observe,manage}');
+CREATE ROLE submitter;
+SELECT taskq_grant('elsewhere', r, '{submit,work,observe,read,manage}') FROM unnest('{observer,reader,manager,submitter}'::text[]) r;
+SELECT taskq_grant('*', 'manager', '{observe,manage}'), taskq_grant('*', 'submitter', '{observe,submit}');
 CREATE ROLE only_observer;
 SELECT taskq_grant('*', 'observer', '{observe}'), taskq_grant('*', 'only_observer', '{observe}'), taskq_grant('*', 'reader', '{read}');
 GRANT USAGE ON SCHEMA m TO PUBLIC;
@@ -229,6 +230,12 @@ my $m = read_matrix();
 my %calls;
 push @{ $calls{ (/^(\w+)/)[0] } }, $m->{calls}{$_} =~ s/^(.*\)) => .*$/$1/r for sort keys %{ $m->{calls} };
 push @{ $calls{ (/^(\w+)/)[0] } }, $_ for 'taskq_failures()', q(taskq_openmetrics('prometheus')), q(taskq_workflow_graph({flow}, 'mermaid')),
+  # names that exist
+  q(taskq_submit({queue}, '{}', reference => 'ref running')), q(taskq_submit({queue}, '{}', reference => 'ref suspended', on_conflict => 'merge')),
+  q(taskq_submit_tasks(jsonb_build_array(jsonb_build_object('queue', {queue}, 'reference', 'ref suspended'), jsonb_build_object('queue', {queue}, 'reference', 'ref running')))),
+  q(taskq_change('label', jsonb_build_array(jsonb_build_object('queue', {queue}, 'reference', 'ref running'), jsonb_build_object('queue', {queue}, 'reference', 'ref suspended')))),
+  q(taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', {queue}, 'key', 'k')))),
+  q(taskq_schedule('planned', 'every 1 hour', {queue})), q(taskq_signal({flow}, 'go', '1')), q(taskq_start_workflow('all', '{}', key => 'a key')),
   map({ my $filter = $_; ("taskq_list(filter => '$filter')", "taskq_manage_where('hold', {queue}, '$filter', dry_run => true)") }
 	'{"error": "an error"}', '{"payload": "$.**.secret starts with \"MA\""}', '{"payload": "$.**.secret.size() == 1 || $.datetime() > $.secret"}', '{"state": ["dead", "done"], "reason": "exhausted"}');
 my %internal = (
@@ -382,8 +389,8 @@ cmp_ok(answer_to('reader', "taskq_list(filter => $condition{$_})"), '>', 10, "a 
 is($sql->(q{SET ROLE observer; SELECT count(*) > 0, bool_or(error IS NOT NULL) FROM taskq_failures()}), 't|f', 'failures have no example for an observer');
 is($sql->(q{SET ROLE reader; SELECT bool_and(error IS NOT NULL) FROM taskq_failures()}), 't', 'but for a reader');
 
-# --- nothing reaches an observer, nor a role that may only manage
-for my $role ('observer', 'only_observer', 'manager')
+# --- nothing reaches an observer, also if it may manage or submit
+for my $role ('observer', 'only_observer', 'manager', 'submitter')
 {
 	is(first_of(marks_of($role)), '', "$role finds no mark");
 	my ($calls, $ok) = split /\|/, $sql->("SELECT count(*), count(*) FILTER (WHERE code = 'ok' AND words <> '') FROM m.got WHERE role = '$role'");
