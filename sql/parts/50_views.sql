@@ -149,7 +149,10 @@ CREATE VIEW taskq.operations WITH (security_barrier) AS
 SELECT o.operation_id,
        o.action,
        o.queue COLLATE "default" AS queue,
-       CASE WHEN o.contents THEN o.filter END AS filter,
+       CASE WHEN NOT o.contents THEN NULL
+            WHEN o.whole OR NOT o.filter OPERATOR(pg_catalog.?) 'payload' THEN o.filter
+            ELSE o.filter OPERATOR(pg_catalog.||) '{"payload": "[redacted]"}'::jsonb
+       END AS filter,
        r.name COLLATE "default" AS who,
        o.actor,
        CASE WHEN o.contents THEN o.reason END AS reason,
@@ -165,10 +168,12 @@ SELECT o.operation_id,
        o.finished_at AS finished,
        CASE WHEN o.contents THEN o.error END AS error
   FROM (SELECT p.*,
-               taskq.may_read_payload(p.queue_id)
-               OR coalesce(pg_catalog.pg_has_role(k.oid, 'USAGE'), false) AS contents
+               taskq.may_read_payload(p.queue_id) OR w.own AS contents,
+               taskq.may_read_whole(p.queue_id) OR w.own AS whole
           FROM taskq.operation p
-          LEFT JOIN taskq.known_role k USING (role_id)) o
+          LEFT JOIN taskq.known_role k USING (role_id)
+         CROSS JOIN LATERAL (
+               SELECT coalesce(pg_catalog.pg_has_role(k.oid, 'USAGE'), false) AS own) w) o
   LEFT JOIN taskq.role r USING (role_id)
  WHERE o.contents OR taskq.may_read(o.queue_id);
 COMMENT ON VIEW taskq.operations IS

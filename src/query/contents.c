@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/memutils.h"
 
 #include "base/json.h"
 #include "cache/queue.h"
@@ -34,6 +35,7 @@
 #include "store/large.h"
 
 PG_FUNCTION_INFO_V1(taskq_contents);
+PG_FUNCTION_INFO_V1(taskq_may_read_whole);
 
 static const TqContents *contents_of(TqVisibility *sight, TqTask *task);
 static void              ask(TqVisibility *sight, int32 queue_id);
@@ -101,7 +103,8 @@ contents_of(TqVisibility *sight, TqTask *task)
 
 /*
  * What may current_user see of the tasks of a queue?  The paths are copied,
- * since the cached queue may be discarded between two rows of a scan.
+ * since the cached queue may be discarded between two rows of a scan; a scan
+ * may come from one queue to another at every row.
  */
 static void
 ask(TqVisibility *sight, int32 queue_id)
@@ -119,7 +122,11 @@ ask(TqVisibility *sight, int32 queue_id)
 	redaction = tq_contents_redaction(queue_id);
 	if (redaction == NULL)
 		return;
-	mine = MemoryContextSwitchTo(sight->context);
+	if (sight->redactions == NULL)
+		sight->redactions = AllocSetContextCreate(
+			sight->context, "taskq redaction", ALLOCSET_SMALL_SIZES);
+	MemoryContextReset(sight->redactions);
+	mine = MemoryContextSwitchTo(sight->redactions);
 	asked->redaction = tq_redaction_copy(redaction);
 	MemoryContextSwitchTo(mine);
 }
@@ -334,4 +341,22 @@ taskq_contents(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	PG_RETURN_JSONB_P(tq_contents_redact(tq_contents_redaction(queue_id),
 										 PG_GETARG_JSONB_P(1)));
+}
+
+/*
+ * For views: may current_user see the contents of the tasks of a queue, and is
+ * nothing of them redacted?
+ */
+Datum
+taskq_may_read_whole(PG_FUNCTION_ARGS)
+{
+	TqQueue *queue;
+
+	if (PG_ARGISNULL(0))
+		PG_RETURN_BOOL(false);
+	tq_queue_refresh();
+	queue = tq_queue_by_id(PG_GETARG_INT32(0));
+	PG_RETURN_BOOL(queue != NULL &&
+				   (tq_role_rights(queue) & TQ_RIGHT_READ) != 0 &&
+				   tq_contents_redaction(queue->queue_id) == NULL);
 }

@@ -32,6 +32,7 @@ typedef struct TqVisibility
 
 	/* kept by query/contents.c */
 	MemoryContext context;
+	MemoryContext redactions;  /* of asked; NULL: none yet */
 	int32         asked_queue; /* the queue of the last task; 0: none */
 	TqContents    asked;
 	TqContents    letter; /* of the last task, if it is a dead letter */

@@ -537,7 +537,7 @@ SELECT set_has($$
         'deleted', 'manual', 'held'])$$,
     'the reasons are as promised');
 SELECT lives_ok($$SELECT taskq_grant('held', 'contract_member', ARRAY[r])
-    FROM unnest(ARRAY['submit', 'work', 'read', 'manage']) r$$, 'the rights are as promised');
+    FROM unnest(ARRAY['submit', 'work', 'observe', 'read', 'manage']) r$$, 'the rights are as promised');
 SELECT throws_ok($$SELECT taskq_grant('held', 'contract_member', '{own}')$$, '22023');
 SELECT lives_ok($$SELECT taskq_submit('held', reference => 'order 17', on_conflict => w)
     FROM unnest(ARRAY['return', 'skip', 'update', 'merge']) w$$,

@@ -17,7 +17,7 @@ CREATE FUNCTION t.good_value(function text, name text, type text) RETURNS text L
 SELECT CASE WHEN name = 'role' THEN '''public''' WHEN name = 'rights' THEN '''{read}'''
             WHEN name = 'workflow_id' THEN '(SELECT max(workflow_id) FROM taskq.workflows)'
             WHEN name = 'task_id' AND function IN ('taskq_ancestor_results', 'taskq_dependency_results', 'taskq_checkpoints') THEN '(SELECT max(task_id) FROM taskq.workflow_steps)'
-            WHEN name = 'format' THEN '''dot''' WHEN name = 'filter' AND function = 'taskq_list' THEN '''{}'''
+            WHEN name = 'filter' AND function = 'taskq_list' THEN '''{}'''
             WHEN name = 'operation_id' THEN '(SELECT max(operation_id) FROM taskq.operations)' WHEN name = 'filter' AND function = 'taskq_manage_where' THEN '''{"state": "pending"}'''
             WHEN name = 'format' AND function = 'taskq_openmetrics' THEN '''prometheus''' WHEN name = 'format' THEN '''dot'''
             WHEN name = 'schedule' THEN '''every 1 h''' WHEN name = 'timezone' THEN '''UTC''' WHEN name = 'overlap' THEN '''allow''' WHEN name = 'catch_up' THEN '''one'''

@@ -87,10 +87,10 @@ SELECT t.try('SELECT taskq_failures(since => now() - interval ''11 y'')');
 SELECT t.try('SELECT taskq_failures(max_rows => 0)');
 SELECT t.try('SELECT taskq_failures(max_rows => 10001)');
 SELECT t.try('SELECT taskq_failures(max_examined => 0)');
--- rights: errors are contents
+-- rights: observe is enough, pg_monitor is not
 CREATE ROLE failures_monitor IN ROLE pg_monitor;
 CREATE ROLE failures_reader;
-SELECT taskq_grant('now', 'failures_reader', '{read}');
+SELECT taskq_grant('now', 'failures_reader', '{observe}');
 SELECT taskq_grant('f', 'failures_reader', '{submit}');
 SET ROLE failures_reader;
 SELECT count(*) FROM taskq_failures();

@@ -19,8 +19,8 @@ my $node = start_node('leaks', 'taskq.reaper_interval' => "'1 h'", 'taskq.stale_
 my $sql = sub { $node->safe_psql('postgres', $_[0]) };
 
 # What a mark is in; the mark of payloads is MARK-payload, in bytes MARK-data.
-my @kinds = qw(payload data headers result checkpoint detail input output signal member document letter step);
-my @queues = qw(q letters flow side bare);
+my @kinds = qw(payload data headers result checkpoint detail input output signal member document letter step filter sql);
+my @queues = qw(q letters flow side bare sql);
 
 # --- marks
 $sql->($_) for <<'SQL', <<'SQL';
@@ -78,6 +78,7 @@ BEGIN
         one := m.claim('done' || i);
         PERFORM taskq_complete(one.task_id, one.token, m.mark('result', jsonb_build_object('padding', repeat('x', i * 2000))));
     END LOOP;
+    PERFORM taskq_checkpoint(task_id, token, jsonb_build_object('cursor', m.mark('checkpoint'))) FROM taskq_claim('letters', 'label', lease => '1 d');
     PERFORM m.submit('running');
     one := m.claim('running');
     PERFORM taskq_checkpoint(one.task_id, one.token, m.mark('checkpoint'));
@@ -99,6 +100,8 @@ BEGIN
         jsonb_build_object('namespace', 'no queue', 'key', 'k', 'content', m.mark('document'))));
     PERFORM taskq_schedule('planned', 'every 10 years', 'q', m.mark('payload'));
     PERFORM taskq_register('a worker', '{q}', info => '{"host": "h"}');
+    PERFORM taskq_pause_operation(taskq_manage_where('hold', 'q', '{"payload": "$.secret == \"MARK-filter\""}', 'a reason'));
+    INSERT INTO taskq.metric_minute (queue_id, slot, at, submitted, ready, running) SELECT queue_id, 1, now(), 1, 0, 0 FROM taskq.queue WHERE name = 'q';
 END
 $$;
 SELECT count(taskq_define_workflow(d)) FROM jsonb_array_elements($json$[
@@ -141,11 +144,14 @@ SELECT taskq_signal(max(workflow_id), 'go', m.mark('signal')) FROM m.flow WHERE 
 INSERT INTO m.flow SELECT 'mixed', taskq_start_workflow('mixed', m.mark('input'));
 SQL
 
-# --- the roles: observer and reader have EXECUTE on every function, since they
-# have all rights on a queue without marks
+# --- the roles have EXECUTE on every function, since they have all rights on a
+# queue without marks, but only_observer
 $sql->(<<'SQL');
 SELECT taskq_create_queue('elsewhere');
-SELECT taskq_grant('elsewhere', r, '{submit,work,observe,read,manage}') FROM unnest('{observer,reader}'::text[]) r;
+CREATE ROLE manager;
+CREATE ROLE submitter;
+SELECT taskq_grant('elsewhere', r, '{submit,work,observe,read,manage}') FROM unnest('{observer,reader,manager,submitter}'::text[]) r;
+SELECT taskq_grant('*', 'manager', '{observe,manage}'), taskq_grant('*', 'submitter', '{observe,submit}');
 CREATE ROLE only_observer;
 SELECT taskq_grant('*', 'observer', '{observe}'), taskq_grant('*', 'only_observer', '{observe}'), taskq_grant('*', 'reader', '{read}');
 GRANT USAGE ON SCHEMA m TO PUBLIC;
@@ -194,15 +200,49 @@ END
 $$;
 SQL
 
+# --- SQL tasks: one fails with a detail, one waits while it is looked at
+$sql->($_) for <<'SQL', split /\n/, <<'SQL';
+SELECT taskq_create_queue('sql', '{"executor": {"workers": 1}}');
+CREATE ROLE ann LOGIN;
+SELECT taskq_grant('sql', 'ann', '{submit}');
+CREATE TABLE m.used (mark text PRIMARY KEY);
+INSERT INTO m.used VALUES ('MARK-sql');
+GRANT USAGE ON SCHEMA m TO ann;
+GRANT INSERT ON m.used TO ann;
+SQL
+SET ROLE ann; SELECT taskq_submit('sql', '{"sql": "INSERT INTO m.used VALUES (''MARK-sql'')"}', max_attempts => 1)
+SET ROLE ann; SELECT taskq_submit('sql', '{"sql": "SELECT pg_advisory_xact_lock(4711) /* MARK-sql */"}')
+SQL
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(4711)');
+ok(within(60, sub { $sql->(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'taskq executor' AND query LIKE '%MARK-sql%'}) eq '1' }),
+	'a superuser sees the statement of a SQL task (void otherwise)');
+for my $role ('observer', 'reader', 'manager')
+{
+	is($sql->(qq{SET ROLE $role; SELECT string_agg(a::text, ' ') FROM pg_stat_activity a WHERE a::text ~ 'MARK' AND pid <> pg_backend_pid()}), '',
+		"$role does not see it in pg_stat_activity");
+}
+$holder->quit;
+ok(within(60, sub { $sql->(q{SELECT string_agg(state, ' ' ORDER BY task_id) FROM taskq.tasks WHERE queue = 'sql'}) eq 'dead done' }), 'the SQL tasks end');
+
 # --- the calls: those of the matrix of rights, and those of schema taskq
 my $m = read_matrix();
 my %calls;
 push @{ $calls{ (/^(\w+)/)[0] } }, $m->{calls}{$_} =~ s/^(.*\)) => .*$/$1/r for sort keys %{ $m->{calls} };
+push @{ $calls{ (/^(\w+)/)[0] } }, $_ for 'taskq_failures()', q(taskq_openmetrics('prometheus')), q(taskq_workflow_graph({flow}, 'mermaid')),
+  # names that exist
+  q(taskq_submit({queue}, '{}', reference => 'ref running')), q(taskq_submit({queue}, '{}', reference => 'ref suspended', on_conflict => 'merge')),
+  q(taskq_submit_tasks(jsonb_build_array(jsonb_build_object('queue', {queue}, 'reference', 'ref suspended'), jsonb_build_object('queue', {queue}, 'reference', 'ref running')))),
+  q(taskq_change('label', jsonb_build_array(jsonb_build_object('queue', {queue}, 'reference', 'ref running'), jsonb_build_object('queue', {queue}, 'reference', 'ref suspended')))),
+  q(taskq_change('label', doc_adds => jsonb_build_array(jsonb_build_object('namespace', {queue}, 'key', 'k')))),
+  q(taskq_schedule('planned', 'every 1 hour', {queue})), q(taskq_signal({flow}, 'go', '1')), q(taskq_start_workflow('all', '{}', key => 'a key')),
+  map({ my $filter = $_; ("taskq_list(filter => '$filter')", "taskq_manage_where('hold', {queue}, '$filter', dry_run => true)") }
+	'{"error": "an error"}', '{"payload": "$.**.secret starts with \"MA\""}', '{"payload": "$.**.secret.size() == 1 || $.datetime() > $.secret"}', '{"state": ["dead", "done"], "reason": "exhausted"}');
 my %internal = (
 	'state_name' => 'taskq.state_name(1::smallint)', 'reason_name' => 'taskq.reason_name(1::smallint)',
 	'may_read' => 'taskq.may_read({queue_id})', 'may_read_payload' => 'taskq.may_read_payload({queue_id})', 'may_observe' => 'taskq.may_observe({queue_id})',
 	'may_see_worker' => 'taskq.may_see_worker(1)', 'worker_seen' => 'taskq.worker_seen(1)', 'worker_running' => 'taskq.worker_running(1)',
-	'queue_numbers' => 'taskq.queue_numbers({queue_id})', 'metric_rows' => 'taskq.metric_rows()', 'task_progress' => 'taskq.task_progress({held})',
+	'queue_numbers' => 'taskq.queue_numbers({queue_id})', 'metric_rows' => 'taskq.metric_rows()', 'metric_minutes' => 'taskq.metric_minutes({queue_id})', 'may_read_whole' => 'taskq.may_read_whole({queue_id})', 'task_progress' => 'taskq.task_progress({held})',
 	'contents' => q(taskq.contents({queue_id}, '{"secret": 1}')), 'workflow_contents' => q(taskq.workflow_contents({flow}, '{"secret": 1}')),
 	'workflow_look' => 'taskq.workflow_look({flow})', 'workflow_step_rows' => 'taskq.workflow_step_rows({flow})', 'batch_rows' => 'taskq.batch_rows({flow})');
 $calls{"taskq.$_"} = [ $internal{$_} ] for keys %internal;
@@ -324,8 +364,33 @@ sub first_of
 	return join "\n", map { "$_: " . substr($found->{$_}[0], 0, 300) } sort keys %$found;
 }
 
-# --- nothing reaches an observer
-for my $role ('observer', 'only_observer')
+# Conditions on contents: how many tasks a list finds, and whether an operation
+# takes them. What the role cannot see matches no condition, whatever it is.
+my %condition = (
+	'payload' => q('{"payload": "$.**.secret starts with \"MARK\""}'),
+	'no payload' => q('{"payload": "!($.secret == \"no\")"}'),
+	'error' => q('{"error": "MARK"}'),
+	'fingerprint' => q(jsonb_build_object('fingerprint', taskq_fingerprint('MARK-detail'))));
+
+sub answer_to
+{
+	my ($role, $call) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "SET ROLE $role;\nBEGIN;\nSELECT count(*) FROM $call;\nROLLBACK;");
+	return $rc == 0 ? $out : $err =~ /ERROR:\s+(.*)/ ? $1 : $err;
+}
+
+for my $name (sort keys %condition)
+{
+	is(answer_to($_, "taskq_list(filter => $condition{$name})"), '0', "$_ finds nothing by $name") for 'observer', 'manager';
+	is(answer_to('manager', "taskq_manage_where('hold', 'q', $condition{$name}, dry_run => true)"), 'permission denied for queue "q"',
+		"nor can it count by $name");
+}
+cmp_ok(answer_to('reader', "taskq_list(filter => $condition{$_})"), '>', 10, "a reader finds tasks by $_") for 'payload', 'no payload';
+is($sql->(q{SET ROLE observer; SELECT count(*) > 0, bool_or(error IS NOT NULL) FROM taskq_failures()}), 't|f', 'failures have no example for an observer');
+is($sql->(q{SET ROLE reader; SELECT bool_and(error IS NOT NULL) FROM taskq_failures()}), 't', 'but for a reader');
+
+# --- nothing reaches an observer, also if it may manage or submit
+for my $role ('observer', 'only_observer', 'manager', 'submitter')
 {
 	is(first_of(marks_of($role)), '', "$role finds no mark");
 	my ($calls, $ok) = split /\|/, $sql->("SELECT count(*), count(*) FILTER (WHERE code = 'ok' AND words <> '') FROM m.got WHERE role = '$role'");
@@ -346,6 +411,8 @@ is(join(' ', @empty), '', 'there are rows in every view: fill one that is new');
 # --- with the option redact nothing reaches a reader either
 $sql->(q{SELECT taskq_alter_queue(q, '{"redact": ["$.**.secret", "$.create"]}') FROM unnest('{q,flow,side,*}'::text[]) q});
 $sql->(q{SELECT taskq_alter_queue(q, '{"redact": []}') FROM unnest('{letters,elsewhere,bare}'::text[]) q});
+$sql->(q{SELECT taskq_alter_queue('sql', '{"redact": ["$"]}')});
+is(answer_to('reader', "taskq_list('$_', filter => $condition{payload})"), '0', "nor by a condition on the payload in queue $_") for @queues;
 is(first_of(marks_of('reader')), '', 'a reader finds no mark that is redacted');
 cmp_ok($sql->(q{SELECT count(*) FROM m.got WHERE words LIKE '%[redacted]%'}), '>', 100, 'it finds what stands in their place');
 cmp_ok($sql->(q{SELECT count(*) FROM m.got WHERE words LIKE '%"plain"%'}), '>', 100, 'and the rest of the documents');

@@ -290,7 +290,8 @@ push_ended(JsonbParseState **state, TupleTableSlot *slot,
 {
 	bool   isnull;
 	int16  state_of = DatumGetInt16(slot_getattr(slot, TQ_COL_STATE, &isnull));
-	int16  large = DatumGetInt16(slot_getattr(slot, TQ_COL_LARGE, &isnull));
+	Datum  parts = slot_getattr(slot, TQ_COL_LARGE, &isnull);
+	int16  large = isnull ? 0 : DatumGetInt16(parts);
 	int32  place = DatumGetInt32(slot_getattr(slot, TQ_COL_STEP_ID, &isnull));
 	Datum  value = slot_getattr(slot, TQ_COL_RESULT, &isnull);
 	Jsonb *result = isnull ? NULL : DatumGetJsonbPCopy(value);
