@@ -13,17 +13,12 @@ COMMENT ON FUNCTION taskq.may_read(integer) IS 'May current_user see tasks of th
 CREATE FUNCTION taskq.may_read_payload(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_read_payload';
-COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see the contents of the queue''s tasks?';
+COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see the contents of the queue''s tasks, without redaction?';
 
 CREATE FUNCTION taskq.may_observe(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_observe';
 COMMENT ON FUNCTION taskq.may_observe(integer) IS 'May current_user see messages and errors of the queue''s tasks?';
-
-CREATE FUNCTION taskq.may_read_whole(queue_id integer) RETURNS boolean
-    LANGUAGE c STABLE PARALLEL UNSAFE
-    AS 'MODULE_PATHNAME', 'taskq_may_read_whole';
-COMMENT ON FUNCTION taskq.may_read_whole(integer) IS 'May current_user see the contents of the queue''s tasks, with nothing redacted?';
 
 CREATE FUNCTION taskq.contents(queue_id integer, document jsonb) RETURNS jsonb
     LANGUAGE c STABLE PARALLEL UNSAFE

@@ -120,7 +120,7 @@ GRANT SELECT ON taskq.tasks, taskq.running, taskq.dead, taskq.queues,
     taskq.batch_progress, taskq.schedules, taskq.operations, taskq.changes TO PUBLIC;
 GRANT EXECUTE ON FUNCTION taskq.state_name(smallint), taskq.reason_name(smallint),
     taskq.may_read(integer), taskq.may_read_payload(integer),
-    taskq.may_observe(integer), taskq.may_read_whole(integer), taskq.contents(integer, jsonb),
+    taskq.may_observe(integer), taskq.contents(integer, jsonb),
     taskq.may_see_worker(integer), taskq.worker_seen(integer),
     taskq.worker_running(integer),
     taskq.queue_numbers(integer),

@@ -2,10 +2,9 @@
  * health_operation.c
  *		taskq_health(): operations on all tasks that match a filter.
  *
- * An operation that is due gets a batch within moments, however many there
- * are; one that has been waiting for minutes is stuck.  The texts of errors
- * are not shown, since they may contain what only readers of the queue may
- * see.
+ * The metric operations.stuck has the number of those that are stuck.  The
+ * texts of errors are not shown, since they may contain what only readers of
+ * the queue may see.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -15,15 +14,15 @@
 
 #include "base/spi.h"
 #include "diag/health_operation.h"
+#include "query/metric_set.h"
 
-#define STUCK "interval '5 minutes'"
 #define RECENT "interval '1 day'"
 
 static TqStmt stmt_operations = {
 	"SELECT count(*) FILTER (WHERE finished_at IS NULL),"
 	"       count(*) FILTER (WHERE state = 'paused'),"
 	"       (SELECT operation_id FROM taskq.operation"
-	"         WHERE finished_at IS NULL AND due_at < $1 - " STUCK
+	"         WHERE " TQ_SQL_OPERATION_STUCK
 	"         ORDER BY due_at LIMIT 1),"
 	"       (SELECT operation_id FROM taskq.operation"
 	"         WHERE finished_at IS NULL AND error IS NOT NULL"

@@ -35,7 +35,6 @@
 #include "store/large.h"
 
 PG_FUNCTION_INFO_V1(taskq_contents);
-PG_FUNCTION_INFO_V1(taskq_may_read_whole);
 
 static const TqContents *contents_of(TqVisibility *sight, TqTask *task);
 static void              ask(TqVisibility *sight, int32 queue_id);
@@ -341,22 +340,4 @@ taskq_contents(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	PG_RETURN_JSONB_P(tq_contents_redact(tq_contents_redaction(queue_id),
 										 PG_GETARG_JSONB_P(1)));
-}
-
-/*
- * For views: may current_user see the contents of the tasks of a queue, and is
- * nothing of them redacted?
- */
-Datum
-taskq_may_read_whole(PG_FUNCTION_ARGS)
-{
-	TqQueue *queue;
-
-	if (PG_ARGISNULL(0))
-		PG_RETURN_BOOL(false);
-	tq_queue_refresh();
-	queue = tq_queue_by_id(PG_GETARG_INT32(0));
-	PG_RETURN_BOOL(queue != NULL &&
-				   (tq_role_rights(queue) & TQ_RIGHT_READ) != 0 &&
-				   tq_contents_redaction(queue->queue_id) == NULL);
 }

@@ -211,7 +211,7 @@ restrict_queues(FunctionCallInfo fcinfo, TqTaskFilter *filter)
 
 	tq_task_filter_init(filter);
 	tq_visibility_take(sight);
-	tq_visibility_filter(sight, filter);
+	tq_task_filter_restrict(filter, sight);
 	filter->all_queues = sight->all_words;
 	if (PG_ARGISNULL(0))
 		return;
@@ -391,10 +391,6 @@ by_size(const void *a, const void *b)
 	return order != 0 ? order : strcmp(x->fingerprint, y->fingerprint);
 }
 
-/*
- * Observers see the kind, but only readers of its queue the text of the
- * example, which has the values that the kind leaves out.
- */
 static void
 put_kind(Count *count, const Kind *kind, Datum *values, bool *nulls)
 {
@@ -415,8 +411,6 @@ put_kind(Count *count, const Kind *kind, Datum *values, bool *nulls)
 	values[OUT_FIRST_AT] = TimestampTzGetDatum(kind->first_at);
 	values[OUT_LAST_AT] = TimestampTzGetDatum(kind->last_at);
 	values[OUT_TASK_ID] = Int64GetDatum(kind->newest.task_id);
-	nulls[OUT_ERROR] =
-		!tq_visibility_reads(count->filter.sight, task.f.queue_id);
 	values[OUT_ERROR] =
 		PointerGetDatum(cstring_to_text_with_len(error, length));
 	values[OUT_TREND] = trend_of(count, kind);

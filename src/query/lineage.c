@@ -274,7 +274,7 @@ tell_correlated(Lineage *lineage, const TqTask *task)
 	if (task->isnull[TQ_COL_CORRELATION_ID])
 		return;
 	tq_task_filter_init(&filter);
-	tq_visibility_filter(&lineage->sight, &filter);
+	tq_task_filter_restrict(&filter, &lineage->sight);
 	filter.correlation_id =
 		TextDatumGetCString(task->value[TQ_COL_CORRELATION_ID]);
 	count = tq_task_search_page(lineage->find, &filter, MAX_ROWS, &found);

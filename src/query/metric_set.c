@@ -26,6 +26,7 @@
 #include "base/compare.h"
 #include "base/guc.h"
 #include "base/spi.h"
+#include "cache/activation.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "query/finished_count.h"
@@ -54,7 +55,8 @@ typedef enum DatabaseNumber
 	NUMBER_DEAD_SHARE,
 	NUMBER_IDS_USED,
 	NUMBER_WORKER_UP,
-	NUMBER_TURN_AGE
+	NUMBER_TURN_AGE,
+	NUMBER_OPERATIONS_STUCK
 } DatabaseNumber;
 
 /*
@@ -100,6 +102,10 @@ static TqStmt stmt_workers = {
 	"                         ) OFFSET 0) w",
 	{TIMESTAMPTZOID}};
 
+static TqStmt stmt_operations = {"SELECT count(*) FROM taskq.operation"
+								 " WHERE " TQ_SQL_OPERATION_STUCK,
+								 {TIMESTAMPTZOID}};
+
 static const char *const ends[] = {[TQ_END_FAILURE] = "failure",
 								   [TQ_END_WORKER_DEAD] = "worker_dead",
 								   [TQ_END_LEASE_EXPIRED] = "lease_expired",
@@ -119,6 +125,7 @@ static void read_dead(TqMetricQueue *queue, int32 queue_id,
 static void read_database(TqMetricSet *set);
 static void read_server(TqMetricSet *set);
 static void read_duties(TqMetricSet *set);
+static void read_operations(TqMetricSet *set);
 static void visit_slots(const TqMetricSet *set, const TqMetricFamily *family,
 						TqMetricVisit visit, void *arg);
 static void visit_slots_of_all(const TqMetricSet    *set,
@@ -218,6 +225,9 @@ static const TqMetricFamily families[] = {
 	{"duties.last_turn_age", TQ_METRIC_GAUGE, "seconds", false,
 	 "Time since the background worker last began to process its duties.",
 	 visit_database, NUMBER_TURN_AGE},
+	{"operations.stuck", TQ_METRIC_GAUGE, NULL, false,
+	 "Operations that are due, and have not continued for 5 minutes.",
+	 visit_database, NUMBER_OPERATIONS_STUCK},
 	{"metrics.start_time", TQ_METRIC_GAUGE, "seconds", false,
 	 "Unix time when all counters were zero.", visit_database, NUMBER_SINCE}};
 
@@ -239,6 +249,7 @@ tq_metric_set_read(TqMetricSet *set)
 		read_database(set);
 		read_server(set);
 		read_duties(set);
+		read_operations(set);
 	}
 }
 
@@ -363,6 +374,21 @@ read_duties(TqMetricSet *set)
 	if (view.turn_at != 0)
 		set->turn_age = Max(tq_clock_dispatch() - view.turn_at, 0) /
 						(double) USECS_PER_SEC;
+}
+
+/* In a copy they do not continue before it is activated. */
+static void
+read_operations(TqMetricSet *set)
+{
+	Datum now = TimestampTzGetDatum(tq_clock_dispatch());
+	TqSpi spi;
+
+	if (!tq_activation_allows_duties())
+		return;
+	tq_spi_enter(&spi);
+	(void) tq_spi_look(&stmt_operations, &now, NULL, 1);
+	set->operations_stuck = tq_spi_int8(0, 1, 0);
+	tq_spi_leave(&spi);
 }
 
 /* A counter of queues. */
@@ -573,6 +599,9 @@ visit_database(const TqMetricSet *set, const TqMetricFamily *family,
 			if (set->turn_age < 0)
 				return;
 			sample.value = set->turn_age;
+			break;
+		case NUMBER_OPERATIONS_STUCK:
+			sample.value = (double) set->operations_stuck;
 			break;
 	}
 	visit(set, family, &sample, arg);

@@ -14,6 +14,13 @@
 #include "query/queue_gauge.h"
 #include "shared/metric.h"
 
+/*
+ * SQL: is this operation stuck?  $1 is the time on the dispatch clock.  One
+ * that is due gets a batch within moments, however many there are.
+ */
+#define TQ_SQL_OPERATION_STUCK                                                \
+	"(finished_at IS NULL AND due_at < $1 - interval '5 minutes')"
+
 typedef enum TqMetricKind
 {
 	TQ_METRIC_COUNTER,
@@ -58,6 +65,7 @@ typedef struct TqMetricSet
 	double    ids_used;
 	bool      worker_up;
 	double    turn_age; /* negative: unknown */
+	int64     operations_stuck;
 } TqMetricSet;
 
 typedef struct TqMetricFamily TqMetricFamily;

@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "base/try.h"
+#include "query/contents.h"
 #include "query/task_content.h"
 
 /* The time of an error, as it is stored. */

@@ -7,7 +7,8 @@
 #ifndef TQ_TASK_CONTENT_H
 #define TQ_TASK_CONTENT_H
 
-#include "query/contents.h"
+#include "query/visibility.h"
+#include "store/task.h"
 
 extern bool tq_task_content_errors(TqVisibility *sight, TqTask *task,
 								   Datum *errors, char **error, int *length);

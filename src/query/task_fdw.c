@@ -485,7 +485,7 @@ read_filter(ForeignScanState *node, TaskScan *scan)
 	ListCell    *expr;
 
 	tq_task_filter_init(&scan->filter);
-	tq_visibility_filter(&scan->info.sight, &scan->filter);
+	tq_task_filter_restrict(&scan->filter, &scan->info.sight);
 	scan->filter.backward = scan->backward;
 	forthree(kind, scan->taken, state, scan->values, expr, plan->fdw_exprs)
 	{

@@ -76,6 +76,19 @@ tq_task_filter_init(TqTaskFilter *filter)
 	}
 }
 
+/*
+ * Restrict the filter to visible tasks, and what it compares to what can be
+ * seen of them.  The filter refers to sight.
+ */
+void
+tq_task_filter_restrict(TqTaskFilter *filter, TqVisibility *sight)
+{
+	filter->all_queues = sight->all;
+	filter->queues = sight->queues;
+	filter->queue_count = sight->queue_count;
+	filter->sight = sight;
+}
+
 /* Continue after a task.  After the last possible id no task matches. */
 void
 tq_task_filter_after(TqTaskFilter *filter, int64 task_id)

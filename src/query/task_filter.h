@@ -12,6 +12,7 @@
 
 #include "base/arg.h"
 #include "base/types.h"
+#include "query/visibility.h"
 #include "store/task.h"
 
 #define TQ_STATE_BIT(state) (1 << (state))
@@ -46,23 +47,23 @@ typedef struct TqTimeRange
  */
 typedef struct TqTaskFilter
 {
-	bool                 nothing; /* conditions contradict each other */
-	bool                 all_queues;
-	int32               *queues; /* sorted; unless all_queues */
-	int                  queue_count;
-	struct TqVisibility *sight;     /* what the caller may see of contents */
-	int                  states;    /* TQ_STATE_BITs; 0: any */
-	int                  reasons;   /* bits of reasons; 0: any */
-	const char          *reference; /* NULL: any; so are the next two */
-	const char          *key;
-	const char          *correlation_id;
-	TqTags               tags; /* which a task must have */
-	bool                 by_worker;
-	int32 *workers; /* sorted; registrations and labels of its name */
-	int    worker_count;
-	int64  workflow_id;     /* 0: any */
-	const char *template;   /* NULL: any */
-	int64       *workflows; /* sorted; of the template, unless too many */
+	bool          nothing; /* conditions contradict each other */
+	bool          all_queues;
+	int32        *queues; /* sorted; unless all_queues */
+	int           queue_count;
+	TqVisibility *sight;     /* what the caller may see of contents */
+	int           states;    /* TQ_STATE_BITs; 0: any */
+	int           reasons;   /* bits of reasons; 0: any */
+	const char   *reference; /* NULL: any; so are the next two */
+	const char   *key;
+	const char   *correlation_id;
+	TqTags        tags; /* which a task must have */
+	bool          by_worker;
+	int32        *workers; /* sorted; registrations and labels of its name */
+	int           worker_count;
+	int64         workflow_id; /* 0: any */
+	const char *template;      /* NULL: any */
+	int64       *workflows;    /* sorted; of the template, unless too many */
 	int          workflow_count;
 	int32        priority_min;
 	int32        priority_max;
@@ -82,6 +83,7 @@ typedef struct TqTaskFilter
 } TqTaskFilter;
 
 extern void tq_task_filter_init(TqTaskFilter *filter);
+extern void tq_task_filter_restrict(TqTaskFilter *filter, TqVisibility *sight);
 extern void tq_task_filter_after(TqTaskFilter *filter, int64 task_id);
 extern void tq_task_filter_states(TqTaskFilter *filter, int states);
 extern bool tq_task_filter_is_in_place(const TqTaskFilter *filter,

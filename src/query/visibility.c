@@ -98,16 +98,3 @@ place_of(const TqVisibility *sight, int32 queue_id)
 					sizeof(int32), tq_order_int32);
 	return found == NULL ? -1 : (int) (found - sight->queues);
 }
-
-/*
- * Restrict the filter to visible tasks, and what it compares to what can be
- * seen of them.  The filter refers to sight.
- */
-void
-tq_visibility_filter(TqVisibility *sight, TqTaskFilter *filter)
-{
-	filter->all_queues = sight->all;
-	filter->queues = sight->queues;
-	filter->queue_count = sight->queue_count;
-	filter->sight = sight;
-}

@@ -8,7 +8,6 @@
 #define TQ_VISIBILITY_H
 
 #include "base/redaction.h"
-#include "query/task_filter.h"
 
 /* What current_user may see of the tasks of a queue, beside their columns. */
 typedef struct TqContents
@@ -42,6 +41,5 @@ extern void tq_visibility_take(TqVisibility *sight);
 extern void tq_visibility_open(TqVisibility *sight);
 extern bool tq_visibility_observes(const TqVisibility *sight, int32 queue_id);
 extern bool tq_visibility_reads(const TqVisibility *sight, int32 queue_id);
-extern void tq_visibility_filter(TqVisibility *sight, TqTaskFilter *filter);
 
 #endif /* TQ_VISIBILITY_H */

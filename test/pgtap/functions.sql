@@ -43,7 +43,7 @@ SELECT set_eq($$
     'taskq_version()', 'taskq.state_name(smallint)',
     'taskq.reason_name(smallint)', 'taskq.may_read(integer)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.metric_minutes(integer)',
-    'taskq.may_read_payload(integer)', 'taskq.may_observe(integer)', 'taskq.may_read_whole(integer)',
+    'taskq.may_read_payload(integer)', 'taskq.may_observe(integer)',
     'taskq.contents(integer,jsonb)', 'taskq.workflow_contents(bigint,jsonb)', 'taskq.may_see_worker(integer)',
     'taskq.worker_seen(integer)', 'taskq.worker_running(integer)',
     'taskq.task_progress(bigint,bigint)',

@@ -27,7 +27,7 @@ SELECT is_empty('SELECT name FROM function WHERE proisstrict OR proleakproof OR 
 SELECT set_eq('SELECT name FROM function WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', ARRAY[
     'taskq_version()', 'taskq.state_name(smallint)', 'taskq.reason_name(smallint)',
     'taskq.queue_numbers(integer)', 'taskq.metric_rows()', 'taskq.metric_minutes(integer)', 'taskq.worker_running(integer)', 'taskq.worker_seen(integer)',
-    'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_observe(integer)', 'taskq.may_read_whole(integer)',
+    'taskq.may_read(integer)', 'taskq.may_read_payload(integer)', 'taskq.may_observe(integer)',
     'taskq.contents(integer,jsonb)', 'taskq.workflow_contents(bigint,jsonb)', 'taskq.may_see_worker(integer)',
     'taskq.task_progress(bigint,bigint)', 'taskq.workflow_look(bigint)',
     'taskq.workflow_step_rows(bigint)', 'taskq.batch_rows(bigint)'], 'EXECUTE is PUBLIC''s only on what the views call');

@@ -42,7 +42,7 @@ SELECT call, regexp_replace(t.as('regress_taskq_observe', 'SELECT (' || replace(
 SELECT p.proname FROM pg_proc p
  WHERE p.proname LIKE 'taskq\_%' AND has_function_privilege('regress_taskq_observe', p.oid, 'EXECUTE') <> has_function_privilege('regress_taskq_read', p.oid, 'EXECUTE')
  ORDER BY 1;
--- the numbers of a kind of failure are shown, its example is not
+-- errors are shown to observers, without their details
 SELECT r, t.as('regress_taskq_' || r, $$SELECT kind || ' | ' || tasks || ' | ' || coalesce(error, '-') FROM taskq_failures()$$) AS seen FROM unnest('{observe,read,both}'::text[]) r;
 SELECT t.as('regress_taskq_observe', format($$SELECT (regexp_match(taskq_explain(%s), 'last error: .*'))[1]$$, id)) FROM t.p;
 SELECT v, t.as('regress_taskq_observe', format('SELECT count(*)::text FROM taskq.%I', v)) AS rows

@@ -242,7 +242,7 @@ my %internal = (
 	'state_name' => 'taskq.state_name(1::smallint)', 'reason_name' => 'taskq.reason_name(1::smallint)',
 	'may_read' => 'taskq.may_read({queue_id})', 'may_read_payload' => 'taskq.may_read_payload({queue_id})', 'may_observe' => 'taskq.may_observe({queue_id})',
 	'may_see_worker' => 'taskq.may_see_worker(1)', 'worker_seen' => 'taskq.worker_seen(1)', 'worker_running' => 'taskq.worker_running(1)',
-	'queue_numbers' => 'taskq.queue_numbers({queue_id})', 'metric_rows' => 'taskq.metric_rows()', 'metric_minutes' => 'taskq.metric_minutes({queue_id})', 'may_read_whole' => 'taskq.may_read_whole({queue_id})', 'task_progress' => 'taskq.task_progress({held})',
+	'queue_numbers' => 'taskq.queue_numbers({queue_id})', 'metric_rows' => 'taskq.metric_rows()', 'metric_minutes' => 'taskq.metric_minutes({queue_id})', 'task_progress' => 'taskq.task_progress({held})',
 	'contents' => q(taskq.contents({queue_id}, '{"secret": 1}')), 'workflow_contents' => q(taskq.workflow_contents({flow}, '{"secret": 1}')),
 	'workflow_look' => 'taskq.workflow_look({flow})', 'workflow_step_rows' => 'taskq.workflow_step_rows({flow})', 'batch_rows' => 'taskq.batch_rows({flow})');
 $calls{"taskq.$_"} = [ $internal{$_} ] for keys %internal;
@@ -386,8 +386,7 @@ for my $name (sort keys %condition)
 		"nor can it count by $name");
 }
 cmp_ok(answer_to('reader', "taskq_list(filter => $condition{$_})"), '>', 10, "a reader finds tasks by $_") for 'payload', 'no payload';
-is($sql->(q{SET ROLE observer; SELECT count(*) > 0, bool_or(error IS NOT NULL) FROM taskq_failures()}), 't|f', 'failures have no example for an observer');
-is($sql->(q{SET ROLE reader; SELECT bool_and(error IS NOT NULL) FROM taskq_failures()}), 't', 'but for a reader');
+is($sql->(q{SET ROLE observer; SELECT count(*) > 0, bool_and(error IS NOT NULL) FROM taskq_failures()}), 't|t', 'failures have examples for an observer');
 
 # --- nothing reaches an observer, also if it may manage or submit
 for my $role ('observer', 'only_observer', 'manager', 'submitter')
