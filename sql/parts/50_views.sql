@@ -134,7 +134,8 @@ SELECT s.name COLLATE "default" AS name,
        s.last_task_id,
        CASE WHEN NOT s.cron THEN s.misses END AS misses,
        r.name COLLATE "default" AS owner,
-       s.problem,
+       CASE WHEN taskq.may_observe(coalesce(q.queue_id, 0))
+                 OR pg_catalog.pg_has_role(k.oid, 'USAGE') THEN s.problem END AS problem,
        s.last_workflow_id
   FROM taskq.schedule s
   LEFT JOIN taskq.role r USING (role_id)
@@ -143,7 +144,7 @@ SELECT s.name COLLATE "default" AS name,
  WHERE taskq.may_read(coalesce(q.queue_id, 0))
     OR pg_catalog.pg_has_role(k.oid, 'USAGE');
 COMMENT ON VIEW taskq.schedules IS
-    'Schedules of the queues that current_user may read, and of the roles whose privileges it has';
+    'Schedules of the queues that current_user may read, and of the roles whose privileges it has; problem is null for pg_monitor';
 
 CREATE VIEW taskq.operations WITH (security_barrier) AS
 SELECT o.operation_id,

@@ -1,6 +1,6 @@
 /*
  * queue.h
- *		Queues and lanes, as cached by a session.
+ *		Queues, as cached by a session.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -29,11 +29,7 @@ extern const TqOptions *tq_queue_options_now(const TqQueue *queue);
 extern bool             tq_queue_any_ordered(void);
 extern bool             tq_queue_any_redacted(void);
 extern bool             tq_queue_is_paused(const TqQueue *queue);
-extern bool  tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
-extern int64 tq_queue_lane(TqQueue *queue, const TqTags *tags);
-extern int64 tq_queue_lane_again(TqQueue *queue, const TqTags *tags);
-extern const TqMatch *tq_queue_match(const TqQueue *queue, const TqTags *tags);
-extern int64          tq_queue_lane_id(int32 queue_id, const TqTags *tags);
-extern int            tq_queue_bucket(void);
+extern bool tq_queue_paused_until(const TqQueue *queue, TimestampTz *until);
+extern int  tq_queue_bucket(void);
 
 #endif /* TQ_QUEUE_H */

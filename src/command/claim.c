@@ -33,13 +33,13 @@
 #include "base/srf.h"
 #include "base/subxact.h"
 #include "cache/role.h"
+#include "cache/task_options.h"
 #include "command/claim.h"
 #include "command/claim_trouble.h"
 #include "command/ready.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
 #include "engine/liveness.h"
-#include "engine/state.h"
 #include "engine/step.h"
 #include "engine/worker.h"
 #include "shared/counter.h"
@@ -583,7 +583,7 @@ is_deferrable(const TqQueue *queue, const TqTask *task)
 
 	if (queue->options.claims_flushed || last)
 		return false;
-	return tq_state_options(queue, task, &room)->on_death ==
+	return tq_task_options(queue, task, &room)->on_death ==
 		   TQ_ON_DEATH_REQUEUE;
 }
 

@@ -28,6 +28,7 @@
 #include "base/span.h"
 #include "base/srf.h"
 #include "cache/role.h"
+#include "cache/task_options.h"
 #include "command/checkpoint.h"
 #include "command/finish.h"
 #include "command/submission.h"
@@ -243,7 +244,7 @@ tq_finish_extend(TqCall *call, int64 task_id, int64 token, int64 lease,
 		else if (task->f.lease_until != DT_NOEND)
 			task->f.lease_until =
 				tq_span_after(tq_clock_dispatch(),
-							  tq_state_options(queue, task, &room)->lease);
+							  tq_task_options(queue, task, &room)->lease);
 		if ((lease == 0 && task->f.lease_until == DT_NOEND) ||
 			tq_state_touch(call, queue, task))
 			break;

@@ -8,7 +8,7 @@
 #define TQ_FINISH_H
 
 #include "base/code.h"
-#include "engine/move.h"
+#include "cache/keep.h"
 #include "store/table.h"
 #include "store/task.h"
 

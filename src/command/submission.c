@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/span.h"
+#include "cache/lane.h"
 #include "cache/role.h"
 #include "command/submission.h"
 #include "store/large.h"
@@ -215,7 +216,7 @@ tq_submission_resolve(FunctionCallInfo fcinfo, TqSubmission *sub)
 	}
 	sub->likely_taken = sub->queue->options.reference_window > 0;
 	sub->role_id = tq_role_intern(GetUserId());
-	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
+	sub->lane_id = tq_lane_of(sub->queue, &sub->tags);
 }
 
 /*
@@ -404,7 +405,7 @@ tq_submission_again(TqSubmission *sub, TqQueue *queue, TqTask *origin)
 	}
 	sub->has_deadline = sub->deadline != DT_NOEND && sub->deadline > now;
 	sub->role_id = tq_role_intern(GetUserId());
-	sub->lane_id = tq_queue_lane(queue, &sub->tags);
+	sub->lane_id = tq_lane_of(queue, &sub->tags);
 	return payload;
 }
 

@@ -34,6 +34,7 @@
 #include "base/span.h"
 #include "base/spi.h"
 #include "base/subxact.h"
+#include "cache/lane.h"
 #include "command/submission.h"
 #include "command/submit.h"
 #include "engine/call.h"
@@ -602,7 +603,7 @@ tq_submit_dead_letter(TqCall *call, const char *queue_name, TqTask *origin,
 	sub.priority = sub.queue->options.priority;
 	sub.max_attempts = sub.queue->options.max_attempts;
 	sub.role_id = origin->f.submitted_by;
-	sub.lane_id = tq_queue_lane(sub.queue, &sub.tags);
+	sub.lane_id = tq_lane_of(sub.queue, &sub.tags);
 	sub.headers = headers;
 	sub.dead_letter = true;
 	lock_key(call, &sub);

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/span.h"
+#include "cache/lane.h"
 #include "cache/role.h"
 #include "command/manage.h"
 #include "command/submit.h"
@@ -332,7 +333,7 @@ tq_update_write(TqCall *call, TqQueue *queue, TqTask *task,
 	{
 		if (!task->isnull[TQ_COL_TAGS])
 			tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags);
-		task->f.lane_id = tq_queue_lane(queue, &tags);
+		task->f.lane_id = tq_lane_of(queue, &tags);
 	}
 	if (!moves && !changes->named[TQ_SUBMIT_REFERENCE])
 		return tq_state_rewrite(call, queue, task, due_at);

@@ -25,6 +25,7 @@
 #include "base/catalog.h"
 #include "base/spi.h"
 #include "base/try.h"
+#include "cache/lane.h"
 #include "cache/options.h"
 #include "cache/queue.h"
 #include "diag/check_report.h"
@@ -144,7 +145,7 @@ tq_check_lanes(ReturnSetInfo *result)
 		TqTags tags = {0};
 
 		if (!tq_arg_tags_stored(tq_spi_get(i, 3, &isnull), &tags) ||
-			tq_queue_lane_id(queue_id, &tags) != lane_id)
+			tq_lane_id(queue_id, &tags) != lane_id)
 			tq_check_report(result, "number of lane does not match its tags",
 							"lane " INT64_FORMAT ", queue %d", lane_id,
 							queue_id);

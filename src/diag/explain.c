@@ -43,12 +43,12 @@
 #include "base/span.h"
 #include "base/spi.h"
 #include "cache/role.h"
+#include "cache/task_options.h"
 #include "diag/explain_facts.h"
 #include "diag/explain_past.h"
 #include "diag/explain_text.h"
 #include "diag/explain_workers.h"
 #include "engine/call.h"
-#include "engine/state.h"
 #include "engine/step.h"
 #include "shared/waiter.h"
 #include "store/archive.h"
@@ -336,7 +336,7 @@ explain_running(TqExplain *e, const TqQueue *queue, TqTask *task)
 {
 	StringInfo       text = &e->text;
 	TqOptions        room;
-	const TqOptions *options = tq_state_options(queue, task, &room);
+	const TqOptions *options = tq_task_options(queue, task, &room);
 	TimestampTz      time_until = DT_NOEND;
 	TimestampTz      asked_at;
 	TqExplainHolder  holder;

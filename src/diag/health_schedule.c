@@ -4,7 +4,9 @@
  *
  * taskq does not interpret cron expressions, so it cannot see that a job is
  * late.  The check finds what keeps a job from running: it is missing or was
- * changed, pg_cron does not run, or its last run failed.
+ * changed, pg_cron does not run, or its last run failed.  The texts of errors
+ * are not shown, since members of pg_monitor do not see what only readers of
+ * the queue may see.
  *
  * Copyright (c) 2026, the taskq developers
  */
@@ -21,7 +23,7 @@
 
 static TqStmt stmt_schedules = {
 	"SELECT count(*), count(problem),"
-	"       (SELECT format('\"%s\" (%s)', p.name, left(p.problem, 500))"
+	"       (SELECT format('\"%s\"', p.name)"
 	"          FROM taskq.schedule p WHERE p.enabled AND p.problem IS NOT NULL"
 	"         ORDER BY p.name LIMIT 1)"
 	"  FROM taskq.schedule WHERE enabled"};
@@ -64,7 +66,7 @@ static TqStmt stmt_jobs = {
  * pg_cron never removes any.  A run that a restart ended is no problem.
  */
 static TqStmt stmt_runs = {
-	"SELECT format('\"taskq:%s\" (%s)', s.name, r.return_message)"
+	"SELECT format('\"taskq:%s\"', s.name)"
 	"  FROM taskq.schedule s"
 	"  JOIN (SELECT DISTINCT ON (d.jobid) d.jobid, d.status, d.return_message"
 	"          FROM (SELECT jobid, runid, status, return_message"
@@ -107,7 +109,7 @@ tq_health_schedules(TqHealth *health)
 			health,
 			INT64_FORMAT
 			" of " INT64_FORMAT
-			" enabled schedules have a problem, the first of them is %s. The column \"problem\" of the view taskq.schedules shows all.",
+			" enabled schedules have a problem, the first of them is %s. The column \"problem\" of the view taskq.schedules says why.",
 			failed, count, first);
 	else
 		tq_health_say(health,
@@ -199,7 +201,7 @@ check_jobs(TqHealth *health)
 	if (failed != NULL)
 		tq_health_fail(
 			health,
-			"The last run of these jobs of pg_cron failed: %s. See cron.job_run_details. If pg_cron cannot connect, set \"cron.use_background_workers\" to on and restart the server, or allow the connection in pg_hba.conf.",
+			"The last run of these jobs of pg_cron failed: %s. The column \"return_message\" of cron.job_run_details says why. If pg_cron cannot connect, set \"cron.use_background_workers\" to on and restart the server, or allow the connection in pg_hba.conf.",
 			failed);
 }
 

@@ -39,6 +39,8 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/span.h"
+#include "cache/lane.h"
+#include "cache/task_options.h"
 #include "engine/call.h"
 #include "engine/dispatch.h"
 #include "engine/lane_priority.h"
@@ -115,7 +117,6 @@ static Cursor     *best_head(Walk *walk);
 static bool        find_head(Walk *walk, Cursor *cursor);
 static TqTaskFixed head_row(const Cursor *cursor);
 static bool        read_row(Walk *walk, TupleTableSlot *slot, TqTask *task);
-static bool        tags_match(const Walk *walk, TqTask *task);
 static bool        take(Walk *walk, TqTask *task);
 static bool        peek_at(Walk *walk, TqTask *task);
 static bool        take_within_limits(Walk *walk, TqTask *task);
@@ -260,7 +261,7 @@ walk_end(Walk *walk)
 static void
 choose_lanes(Walk *walk, const TqQueue *queue, const TqTags *tags)
 {
-	const TqMatch *match = tq_queue_match(queue, tags);
+	const TqMatch *match = tq_lane_match(queue, tags);
 
 	walk->cursors = palloc(sizeof(Cursor) * (match->count + 1));
 	walk->cursor_count = match->count;
@@ -648,19 +649,7 @@ read_row(Walk *walk, TupleTableSlot *slot, TqTask *task)
 			walk->peek->past_id = task->f.task_id;
 		return false;
 	}
-	return tags_match(walk, task);
-}
-
-/* Lanes are hashes: check the row's own tags, too. */
-static bool
-tags_match(const Walk *walk, TqTask *task)
-{
-	TqTags tags;
-
-	if (task->isnull[TQ_COL_TAGS] || walk->dispatch->tags == NULL)
-		return true;
-	return tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags) &&
-		   tq_arg_tags_subset(&tags, walk->dispatch->tags);
+	return tq_lane_fits(task, walk->dispatch->tags);
 }
 
 /*
@@ -712,7 +701,7 @@ take_within_limits(Walk *walk, TqTask *task)
 	TqTask           *claimed;
 
 	if (lease == 0 && !dispatch->while_alive)
-		lease = tq_state_options(dispatch->queue, task, &room)->lease;
+		lease = tq_task_options(dispatch->queue, task, &room)->lease;
 	move.to = TQ_STATE_RUNNING;
 	move.wanted = "claim";
 	move.no_wait = true;

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/span.h"
 #include "base/spi.h"
+#include "cache/task_options.h"
 #include "engine/failure.h"
-#include "engine/state.h"
 #include "engine/worker.h"
 #include "store/large.h"
 
@@ -77,7 +77,7 @@ tq_failure_next(const TqQueue *queue, TqTask *task, TqMove *move,
 {
 	double           chance = pg_prng_double(&pg_global_prng_state);
 	TqOptions        room;
-	const TqOptions *options = tq_state_options(queue, task, &room);
+	const TqOptions *options = tq_task_options(queue, task, &room);
 
 	move->wanted = "fail";
 	move->end = TQ_END_FAILURE;
@@ -126,7 +126,7 @@ tq_failure_lost(TqQueue *queue, TqTask *task, TqMove *move, TqReason reason)
 		[TQ_REASON_TIMEOUT] = TQ_END_TIMEOUT};
 	int64            retry_in = 0;
 	TqOptions        room;
-	const TqOptions *options = tq_state_options(queue, task, &room);
+	const TqOptions *options = tq_task_options(queue, task, &room);
 
 	tq_failure_add_error(task, words[reason], NULL,
 						 tq_worker_name(task->f.worker_id));

@@ -8,14 +8,8 @@
 #ifndef TQ_MOVE_H
 #define TQ_MOVE_H
 
+#include "cache/keep.h"
 #include "shared/metric.h"
-
-typedef enum TqTrace
-{
-	TQ_TRACE_BY_QUEUE, /* as the queue's retention says */
-	TQ_TRACE_KEEP,
-	TQ_TRACE_NONE
-} TqTrace;
 
 typedef struct TqMove
 {

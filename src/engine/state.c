@@ -28,10 +28,11 @@
 #include "base/clock.h"
 #include "base/debug.h"
 #include "base/error.h"
-#include "base/guc.h"
 #include "base/span.h"
-#include "base/try.h"
+#include "cache/keep.h"
+#include "cache/lane.h"
 #include "cache/role.h"
+#include "cache/task_options.h"
 #include "engine/history.h"
 #include "engine/id.h"
 #include "engine/state.h"
@@ -42,13 +43,6 @@
 #include "xact/metric_note.h"
 #include "xact/position_note.h"
 #include "xact/xact.h"
-
-/* A task's own options, and the options of the queue that they override. */
-typedef struct OwnOptions
-{
-	TqOptions *options;
-	Jsonb     *own;
-} OwnOptions;
 
 /* Two readings of the clocks by one call differ by less, in microseconds. */
 #define SAME_READING 1000
@@ -100,7 +94,6 @@ static const int moves[] = {
 
 TqStateHooks tq_state_hooks = {NULL, NULL, NULL, NULL, NULL};
 
-static void         read_own(void *arg);
 static TqMoveAnswer as_wanted(const TqMove *move);
 static void         take_lane(TqQueue *queue, TqTask *task);
 static void         entering(TqCall *call, TqQueue *queue, TqTask *task,
@@ -116,8 +109,6 @@ static void replaced(TqCall *call, TqQueue *queue, TqTask *task, TqState from,
 static void enter_live(TqTask *task, const TqMove *move,
 					   const TqMoveAnswer *answer, TimestampTz now);
 static void enter_running(TqTask *task, const TqMove *move);
-static bool enter_finished(const TqQueue *queue, TqTask *task, TqState to,
-						   TqTrace trace);
 static int  descent_rank(TqState state);
 static bool write_row(TqCall *call, TqTask *task, const TqMove *move,
 					  bool was_live, bool leaves_trace);
@@ -171,7 +162,7 @@ tq_state_enter(TqCall *call, TqQueue *queue, TqTask *task, const TqMove *move)
 	else if (TQ_STATE_IS_LIVE(answer.to))
 		enter_live(task, move, &answer, tq_clock_dispatch());
 	else
-		leaves_trace = enter_finished(queue, task, answer.to, move->trace);
+		leaves_trace = tq_keep_finished(queue, task, answer.to, move->trace);
 	task->f.state = (int16) answer.to;
 
 	if (!was_live && TQ_STATE_IS_LIVE(answer.to))
@@ -208,7 +199,7 @@ take_lane(TqQueue *queue, TqTask *task)
 	/* invalid tags, which a user has written by hand, have no lane */
 	if (task->isnull[TQ_COL_TAGS] ||
 		tq_arg_tags_read(task->value[TQ_COL_TAGS], &tags))
-		task->f.lane_id = tq_queue_lane_again(queue, &tags);
+		task->f.lane_id = tq_lane_again(queue, &tags);
 }
 
 /* Write changes that keep the state: lease, checkpoint, a request to stop. */
@@ -410,41 +401,12 @@ tq_state_running_until(const TqQueue *queue, const TqTask *task)
 {
 	TimestampTz      until = task->f.lease_until;
 	TqOptions        room;
-	const TqOptions *options = tq_state_options(queue, task, &room);
+	const TqOptions *options = tq_task_options(queue, task, &room);
 
 	if (options->time_limit > 0 && !TIMESTAMP_NOT_FINITE(task->f.claimed_at))
 		until =
 			Min(until, tq_span_after(task->f.claimed_at, options->time_limit));
 	return until;
-}
-
-/*
- * Return the options of a task: its own over those of its queue.  Options that
- * a user has written by hand may be invalid: then use the queue's alone, so
- * that the task can still be ended.
- */
-const TqOptions *
-tq_state_options(const TqQueue *queue, const TqTask *task, TqOptions *room)
-{
-	OwnOptions reading = {room};
-
-	if (task->isnull[TQ_COL_OPTIONS])
-		return &queue->options;
-	/* may read the TOAST table: not in tq_try() */
-	reading.own = DatumGetJsonbP(task->value[TQ_COL_OPTIONS]);
-	*room = queue->options;
-	if (tq_try(read_own, &reading) != NULL)
-		*room = queue->options;
-	return room;
-}
-
-static void
-read_own(void *arg)
-{
-	const OwnOptions *reading = arg;
-
-	TQ_FAULT_POINT("task_options");
-	tq_options_read_task(reading->options, reading->own);
 }
 
 static TqMoveAnswer
@@ -576,83 +538,6 @@ enter_running(TqTask *task, const TqMove *move)
 	task->f.claimed_by = tq_step_is(task) ? tq_role_intern_now(GetUserId())
 										  : 0;
 	task->f.lease_until = move->lease_until;
-}
-
-/*
- * Store a finished task in the archive, or return false if it is not kept.
- * Rows that are kept as long as taskq.retention says are stored in the current
- * leaf.  Rows with a retention of their own, and rows whose reference stays
- * reserved for some time, are stored in archive_keep.
- */
-static bool
-enter_finished(const TqQueue *queue, TqTask *task, TqState to, TqTrace trace)
-{
-	const int64      month = 30 * USECS_PER_DAY;
-	TqOptions        room;
-	const TqOptions *options = tq_state_options(queue, task, &room);
-	TqRetention      retention = options->retention;
-	TimestampTz      now = tq_clock_wall();
-	int64            server = (int64) tq_guc_retention * USECS_PER_SEC;
-	int64            window = 0;
-
-	/* it stays as long as its workflow */
-	if (tq_step_is(task))
-		retention.keep = TQ_KEEP_FOREVER;
-	else if (trace == TQ_TRACE_NONE)
-		return false;
-	if (!task->isnull[TQ_COL_REFERENCE])
-		window = options->reference_window;
-	if (to == TQ_STATE_DEAD && !tq_step_is(task))
-	{
-		if (retention.keep == TQ_KEEP_NONE)
-			retention.keep = TQ_KEEP_DEFAULT;
-		if (options->retention_dead.keep != TQ_KEEP_DEFAULT)
-			retention = options->retention_dead;
-		else if (retention.keep != TQ_KEEP_FOREVER)
-		{
-			if (retention.keep == TQ_KEEP_DEFAULT)
-				retention.span = server;
-			retention.keep = TQ_KEEP_SPAN;
-			retention.span = tq_span_longer(now, retention.span, month);
-		}
-	}
-	else if (retention.keep == TQ_KEEP_NONE)
-	{
-		if (trace == TQ_TRACE_KEEP)
-			retention.keep = TQ_KEEP_DEFAULT;
-		else if (window == 0)
-			return false;
-		else
-		{
-			retention.keep = TQ_KEEP_SPAN;
-			retention.span = 0;
-		}
-	}
-	if (window == TQ_FOREVER)
-		retention.keep = TQ_KEEP_FOREVER;
-	else if (window > 0 && retention.keep != TQ_KEEP_FOREVER)
-	{
-		if (retention.keep == TQ_KEEP_DEFAULT)
-			retention.span = server;
-		retention.keep = TQ_KEEP_SPAN;
-		retention.span = tq_span_longer(now, retention.span, window);
-	}
-
-	task->f.lease_until = DT_NOEND;
-	tq_task_clear(task, TQ_COL_SUSPENDED_AT);
-	tq_task_set(task, TQ_COL_FINISHED_AT, TimestampTzGetDatum(now));
-	tq_task_clear(task, TQ_COL_EXPIRES_AT);
-	if (retention.keep == TQ_KEEP_DEFAULT)
-	{
-		tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(tq_queue_bucket()));
-		return true;
-	}
-	tq_task_set(task, TQ_COL_EXPIRES_AT,
-				TimestampTzGetDatum(retention.keep == TQ_KEEP_FOREVER
-										? DT_NOEND
-										: tq_span_after(now, retention.span)));
-	tq_task_set(task, TQ_COL_BUCKET, Int16GetDatum(TQ_LEAF_KEEP));
-	return true;
 }
 
 /* Rank outcomes by how bad they are: failure, suspension, filter, success. */

@@ -60,9 +60,7 @@ extern void tq_state_annotate(TqCall *call, TqQueue *queue, TqTask *task,
 							  TqReason reason);
 extern bool tq_state_remove(TqCall *call, TqQueue *queue, TqTask *task);
 extern void tq_state_forget(TqCall *call, TqQueue *queue, TqTask *task);
-extern TimestampTz      tq_state_running_until(const TqQueue *queue,
-											   const TqTask  *task);
-extern const TqOptions *tq_state_options(const TqQueue *queue,
-										 const TqTask *task, TqOptions *room);
+extern TimestampTz tq_state_running_until(const TqQueue *queue,
+										  const TqTask  *task);
 
 #endif /* TQ_STATE_H */

@@ -32,6 +32,7 @@
 #include "base/debug.h"
 #include "base/error.h"
 #include "base/guc.h"
+#include "cache/lane.h"
 #include "engine/wait.h"
 #include "shared/counter.h"
 #include "shared/heartbeat.h"
@@ -364,7 +365,7 @@ add_lanes(TqWaitFor *wait_for, const TqQueue *queue, const TqTags *tags)
 		return;
 	wait_for->open = true;
 	room = true;
-	match = tq_queue_match(queue, tags);
+	match = tq_lane_match(queue, tags);
 	for (int i = 0; i < match->count && room; i++)
 		room = add_lane(wait_for, match->lanes[i]);
 	if (room)
@@ -392,7 +393,7 @@ add_sets(TqWaitFor *wait_for, int32 queue_id, const TqTags *tags)
 			if (bits & (1 << i))
 				chosen[set.count++] = tags->tags[i];
 		}
-		(void) add_lane(wait_for, tq_queue_lane_id(queue_id, &set));
+		(void) add_lane(wait_for, tq_lane_id(queue_id, &set));
 	}
 	return true;
 }

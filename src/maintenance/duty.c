@@ -1,11 +1,12 @@
 /*
  * duty.c
- *		Background duties: dead workers, expired leases and time limits,
- *		deadlines.
+ *		The list of background duties; tasks of dead workers, expired leases
+ *		and time limits, deadlines.
  *
- * Retention is in retention.c and forget_worker.c, workers bound to a
- * connection are in bound_worker.c, wake-ups of waiting sessions in
- * wake_turn.c, and the reclaim of a task in reclaim.c.
+ * Retention is in retention.c and forget_worker.c, workers that send no
+ * heartbeat are in silent_worker.c, those bound to a connection in
+ * bound_worker.c, wake-ups of waiting sessions in wake_turn.c, and the reclaim
+ * of a task in reclaim.c.
  *
  * Each duty is a function that works in the current transaction on a bounded
  * number of tasks and returns the number processed.  The background worker
@@ -39,7 +40,6 @@
 #include "base/srf.h"
 #include "cache/activation.h"
 #include "cache/role.h"
-#include "command/registration.h"
 #include "engine/call.h"
 #include "engine/key.h"
 #include "engine/leaked_entry.h"
@@ -61,15 +61,14 @@
 #include "maintenance/operation_turn.h"
 #include "maintenance/orphan.h"
 #include "maintenance/retention.h"
+#include "maintenance/silent_worker.h"
 #include "maintenance/wake_turn.h"
 #include "operation/operation_run.h"
 #include "operation/operation_sweep.h"
 #include "query/finished_count.h"
 #include "query/metric_minute.h"
 #include "schedule/fire.h"
-#include "shared/heartbeat.h"
 #include "shared/running.h"
-#include "shared/shmem.h"
 #include "sql_task/pool.h"
 #include "store/row.h"
 #include "store/snapshot.h"
@@ -111,9 +110,6 @@ static TimestampTz next_end = 0;
 static bool turn_failed = false;
 
 static int64 failure_pause = TQ_ATTEMPT_PAUSE_FIRST;
-
-static TqStmt stmt_active = {
-	"SELECT worker_id FROM taskq.worker WHERE state = " TQ_SQL_WORKER_ACTIVE};
 
 static TqStmt stmt_deadline = {
 	"SELECT task_id FROM taskq.task"
@@ -159,8 +155,6 @@ static int64 duty_next_schedule(int limit);
 static bool  turn_of(const char *what, TqDuty duty, int limit);
 static void  tend_bound(void);
 static bool  try_duty(const char *what, TqDuty duty, int limit);
-static int64 duty_silent(int limit);
-static int64 duty_silent_by_rows(int limit);
 static int64 duty_orphans(int limit);
 static int64 duty_ends(int limit);
 static int64 duty_deadline(int limit);
@@ -263,7 +257,7 @@ tq_duty_turn(TimestampTz told)
 	{
 		while (turn_of("bound workers", tq_bound_worker_end_gone, BATCH))
 			;
-		while (turn_of("silent workers", duty_silent, BATCH))
+		while (turn_of("silent workers", tq_silent_worker_end, BATCH))
 			;
 		do
 			(void) turn_of("tasks of dead workers", duty_orphans, BATCH);
@@ -446,7 +440,7 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 		bool        removes; /* finished tasks and their rows */
 	} duties[] = {{"leases", duty_ends, 10 * BATCH, false},
 				  {"bound", tq_bound_worker_end_gone, 10 * BATCH, false},
-				  {"liveness", duty_silent, 10 * BATCH, false},
+				  {"liveness", tq_silent_worker_end, 10 * BATCH, false},
 				  {"orphans", duty_orphans, 10 * BATCH, false},
 				  {"deadline", duty_deadline, 10 * BATCH, false},
 				  {"timers", tq_step_timer_run, 10 * BATCH, false},
@@ -493,69 +487,6 @@ taskq_run_reapers(PG_FUNCTION_ARGS)
 	if (active)
 		(void) tq_finished_count(1);
 	return (Datum) 0;
-}
-
-/* Declare workers dead that have sent no heartbeat for too long. */
-static int64
-duty_silent(int limit)
-{
-	TqHeartbeat *slots;
-	int          slot_count;
-	int64        now = tq_clock_monotonic();
-	int64        threshold = tq_guc_usecs(tq_guc_dead_threshold);
-	uint64       rows;
-	int32       *active;
-	int64        acted = 0;
-
-	if (!tq_shmem_ready())
-		return duty_silent_by_rows(limit);
-	PushActiveSnapshot(GetTransactionSnapshot());
-	rows = tq_spi_list_int4(&stmt_active, NULL, &active);
-
-	/* after a start or a wipe, give every worker a full threshold of time */
-	for (uint64 i = 0; i < rows; i++)
-	{
-		int64 last_seen;
-
-		if (!tq_heartbeat_find(active[i], &last_seen))
-			(void) tq_liveness_touch(active[i]);
-	}
-	slots = palloc(sizeof(TqHeartbeat) * tq_guc_max_workers);
-	slot_count = tq_heartbeat_list(slots, tq_guc_max_workers);
-	for (int i = 0; i < slot_count && acted < limit; i++)
-	{
-		if (now - slots[i].last_seen < threshold)
-			continue;
-		if (tq_registration_end_if_free(slots[i].worker_id, TQ_WORKER_DEAD))
-			acted++;
-		/* otherwise a transaction is changing the row; do not wait for it */
-		else if (!tq_liveness_is_registered(slots[i].worker_id))
-			tq_heartbeat_remove(slots[i].worker_id);
-	}
-	PopActiveSnapshot();
-	pfree(slots);
-	return acted;
-}
-
-/* Declare silent workers dead, without shared memory. */
-static int64
-duty_silent_by_rows(int limit)
-{
-	int32 *silent = palloc(sizeof(int32) * limit);
-	int    count;
-	int64  acted = 0;
-
-	PushActiveSnapshot(GetTransactionSnapshot());
-	count =
-		tq_liveness_silent(tq_guc_usecs(tq_guc_dead_threshold), silent, limit);
-	for (int i = 0; i < count; i++)
-	{
-		if (tq_registration_end_if_free(silent[i], TQ_WORKER_DEAD))
-			acted++;
-	}
-	PopActiveSnapshot();
-	pfree(silent);
-	return acted;
 }
 
 /* Reclaim tasks held by workers that are dead or have left. */

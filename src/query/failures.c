@@ -93,6 +93,8 @@ typedef struct Count
 	TimestampTz   until;
 	HTAB         *kinds;
 	HTAB         *hours;
+	Hour         *sorted_hours;
+	int64         hour_count;
 	MemoryContext row;
 	bool          stopped;
 } Count;
@@ -109,6 +111,7 @@ static void  add(Count *count, const TqFound *found, const char *fingerprint,
 				 TimestampTz at, bool dead);
 static Kind **best_kinds(Count *count, int *number);
 static int    by_size(const void *a, const void *b);
+static void   sort_hours(Count *count);
 static int    by_hour(const void *a, const void *b);
 static void   put_kind(Count *count, const Kind *kind, Datum *values,
 					   bool *nulls);
@@ -158,10 +161,12 @@ taskq_failures(PG_FUNCTION_ARGS)
 						   TQ_STATE_BIT(TQ_STATE_BLOCKED),
 					   true, Max(left, 1));
 	kinds = best_kinds(&count, &number);
+	sort_hours(&count);
 	for (int i = 0; i < Min(number, max_rows); i++)
 	{
 		MemoryContext mine = MemoryContextSwitchTo(count.row);
 
+		CHECK_FOR_INTERRUPTS();
 		put_kind(&count, kinds[i], values, nulls);
 		tq_srf_add(result, values, nulls);
 		MemoryContextSwitchTo(mine);
@@ -421,35 +426,59 @@ put_kind(Count *count, const Kind *kind, Datum *values, bool *nulls)
 static Datum
 trend_of(Count *count, const Kind *kind)
 {
-	StringInfoData  text;
-	HASH_SEQ_STATUS all;
-	Hour           *hour;
-	Hour           *hours = MemoryContextAllocHuge(
-				  CurrentMemoryContext,
-				  sizeof(Hour) * (hash_get_num_entries(count->hours) + 1));
-	int number = 0;
+	StringInfoData text;
+	int64          low = 0;
+	int64          high = count->hour_count;
+	const char    *comma = "";
 
-	hash_seq_init(&all, count->hours);
-	while ((hour = hash_seq_search(&all)) != NULL)
+	while (low < high)
 	{
-		if (strcmp(hour->key.fingerprint, kind->fingerprint) == 0)
-			hours[number++] = *hour;
+		int64 middle = low + (high - low) / 2;
+
+		if (strcmp(count->sorted_hours[middle].key.fingerprint,
+				   kind->fingerprint) < 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	qsort(hours, number, sizeof(Hour), by_hour);
 	initStringInfo(&text);
 	appendStringInfoChar(&text, '[');
-	for (int i = 0; i < number; i++)
+	for (; low < count->hour_count; low++, comma = ", ")
+	{
+		const Hour *hour = &count->sorted_hours[low];
+
+		if (strcmp(hour->key.fingerprint, kind->fingerprint) != 0)
+			break;
 		appendStringInfo(
-			&text, "%s{\"at\": \"%s\", \"tasks\": " INT64_FORMAT "}",
-			i > 0 ? ", " : "", timestamptz_to_str(hours[i].key.begin),
-			hours[i].tasks);
+			&text, "%s{\"at\": \"%s\", \"tasks\": " INT64_FORMAT "}", comma,
+			timestamptz_to_str(hour->key.begin), hour->tasks);
+	}
 	appendStringInfoChar(&text, ']');
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(text.data));
+}
+
+/* By kind, and by time. */
+static void
+sort_hours(Count *count)
+{
+	HASH_SEQ_STATUS all;
+	Hour           *hour;
+
+	count->sorted_hours = MemoryContextAllocHuge(
+		CurrentMemoryContext,
+		sizeof(Hour) * (hash_get_num_entries(count->hours) + 1));
+	hash_seq_init(&all, count->hours);
+	while ((hour = hash_seq_search(&all)) != NULL)
+		count->sorted_hours[count->hour_count++] = *hour;
+	qsort(count->sorted_hours, count->hour_count, sizeof(Hour), by_hour);
 }
 
 static int
 by_hour(const void *a, const void *b)
 {
-	return tq_compare_int64(((const Hour *) a)->key.begin,
-							((const Hour *) b)->key.begin);
+	const HourKey *x = &((const Hour *) a)->key;
+	const HourKey *y = &((const Hour *) b)->key;
+	int            order = strcmp(x->fingerprint, y->fingerprint);
+
+	return order != 0 ? order : tq_compare_int64(x->begin, y->begin);
 }

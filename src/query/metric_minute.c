@@ -6,7 +6,15 @@
  * worker reads the counters and histograms (shared/metric.c) and the gauges of
  * all queues, and writes the differences to the last reading into
  * taskq.metric_minute, in one statement.  That table is a ring of fixed size:
- * a minute takes the place of the same minute of the day before.
+ * a minute takes the place of an earlier one, which is older than a day.
+ *
+ * A minute in which nothing happened in any queue has no rows of its own, so
+ * that an idle server writes nothing (even the commit of a transaction that
+ * changes unlogged tables only is written to WAL).  Its rows follow from those
+ * of the last written minute: the counters are zero, and the gauges are the
+ * same.  How many such minutes followed is stored there when the next rows are
+ * written, at the latest after QUIET_MOST of them; until then it is in shared
+ * memory, which a clean restart keeps (shared/metric.c).
  *
  * The last reading is kept in the process.  So a minute has rows only if the
  * worker was there at its beginning and at its end: the minute in which it
@@ -33,6 +41,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "base/catalog.h"
 #include "base/clock.h"
 #include "base/compare.h"
 #include "base/debug.h"
@@ -44,7 +53,11 @@
 #include "query/queue_gauge.h"
 #include "shared/metric.h"
 
-#define MINUTES_PER_DAY 1440
+/* At most so many minutes in succession without rows. */
+#define QUIET_MOST 60
+
+/* The rows of a day, and those from which quiet minutes of the day follow. */
+#define SLOTS (24 * 60 + QUIET_MOST)
 
 PG_FUNCTION_INFO_V1(taskq_metric_minutes);
 
@@ -65,13 +78,15 @@ static const TqHistogram histograms[] = {TQ_HISTOGRAM_WAIT,
 
 #define HISTOGRAMS lengthof(histograms)
 
-/* The counters of one queue. */
+/* The numbers of one queue; padding is zero. */
 typedef struct Reading
 {
 	int32 queue_id;
 	bool  known;
 	int64 counter[COUNTERS];
 	int64 bucket[HISTOGRAMS][TQ_BUCKETS];
+	int64 ready; /* gauges, if the minute gets rows */
+	int64 running;
 } Reading;
 
 /* Arguments of stmt_write. */
@@ -92,6 +107,7 @@ typedef enum Column
 typedef struct Rows
 {
 	int    count;
+	bool   any_ready; /* a queue has a ready task, which gets older */
 	Datum *values[COLUMNS];
 	bool  *nulls[COLUMNS];
 } Rows;
@@ -109,13 +125,19 @@ static TqStmt stmt_write = {
 	"     running = excluded.running,"
 	"     oldest_ready_age = excluded.oldest_ready_age,"
 	"     wait_p50 = excluded.wait_p50, wait_p95 = excluded.wait_p95,"
-	"     run_p50 = excluded.run_p50, run_p95 = excluded.run_p95",
+	"     run_p50 = excluded.run_p50, run_p95 = excluded.run_p95, quiet = 0",
 	{INT4OID, TIMESTAMPTZOID, INT4ARRAYOID, INT4ARRAYOID, INT4ARRAYOID,
 	 INT4ARRAYOID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT8ARRAYOID,
 	 FLOAT4ARRAYOID, FLOAT4ARRAYOID, FLOAT4ARRAYOID, FLOAT4ARRAYOID,
 	 FLOAT4ARRAYOID}};
 
-/* Rows of the same minute of another day, of queues that are gone. */
+/* The rows of a minute say how many quiet minutes followed. */
+static TqStmt stmt_quiet = {"UPDATE taskq.metric_minute SET quiet = $3"
+							" WHERE slot = $1::smallint AND at = $2"
+							"   AND quiet < $3",
+							{INT4OID, TIMESTAMPTZOID, INT4OID}};
+
+/* Rows of an earlier minute in the same place, of queues that are gone. */
 static TqStmt stmt_clear = {"DELETE FROM taskq.metric_minute"
 							" WHERE slot = $1::smallint AND at <> $2",
 							{INT4OID, TIMESTAMPTZOID}};
@@ -125,13 +147,24 @@ static TqStmt stmt_read = {
 	"       failed::bigint, dead::bigint, ready, running,"
 	"       oldest_ready_age * interval '1 s', wait_p50 * interval '1 s',"
 	"       wait_p95 * interval '1 s', run_p50 * interval '1 s',"
-	"       run_p95 * interval '1 s'"
+	"       run_p95 * interval '1 s', quiet"
 	"  FROM taskq.metric_minute"
-	" WHERE slot = ANY (ARRAY(SELECT generate_series(0, 1439)::smallint))"
+	" WHERE slot = ANY (ARRAY(SELECT generate_series(0, $3 - 1)::smallint))"
 	"   AND queue_id = $1 AND at > $2 ORDER BY at",
-	{INT4OID, TIMESTAMPTZOID}};
+	{INT4OID, TIMESTAMPTZOID, INT4OID}};
 
-#define READ_COLUMNS 13
+/* Columns of stmt_read, from 1. */
+enum
+{
+	READ_AT = 1,
+	READ_COUNTERS,
+	READ_READY = READ_COUNTERS + COUNTERS,
+	READ_RUNNING,
+	READ_OLDEST,
+	READ_PERCENTILES,
+	READ_QUIET = READ_PERCENTILES + 2 * HISTOGRAMS,
+	READ_COLUMNS = READ_QUIET - 1 /* that are returned */
+};
 
 /* The last reading, sorted by queue; in this context. */
 static MemoryContext last_context = NULL;
@@ -140,8 +173,14 @@ static int           last_count = 0;
 static int64         last_minute = 0;    /* in which it was read; 0: none */
 static bool          last_early = false; /* at the beginning of it */
 static TimestampTz   last_since = 0;
+static uint64        last_generation = 0; /* of the queues */
+
+/* The minutes that follow from the rows of a minute; 0: none was written. */
+static TqQuietMinutes quiet = {0, 0};
 
 static int64    minute_now(void);
+static bool     is_quiet(const Rows *rows, const Reading *readings, int count,
+						 int64 minute);
 static Reading *read_all(Rows *rows, MemoryContext context, int *count,
 						 bool with_rows);
 static void     read_one(int32 queue_id, Reading *reading);
@@ -150,7 +189,11 @@ static const Reading *last_reading(int32 queue_id);
 static void           put(Rows *rows, int column, Datum value);
 static bool  percentile(const int64 *buckets, double share, float4 *seconds);
 static void  write_rows(const Rows *rows, int64 minute);
+static void  write_quiet(void);
+static int32 slot_of(int64 minute);
 static Datum array_of(const Rows *rows, int column);
+static void  return_row(ReturnSetInfo *result, uint64 row, TimestampTz since,
+						TimestampTz until, const TqQuietMinutes *latest);
 static void  keep(MemoryContext context, Reading *readings, int count,
 				  int64 minute);
 
@@ -161,6 +204,8 @@ tq_metric_minute_start(void)
 	last_minute = 0;
 	last_early = false;
 	last_count = 0;
+	/* of the worker before this one */
+	quiet = tq_metric_quiet();
 }
 
 /* Has a minute ended since the last reading? */
@@ -183,19 +228,20 @@ tq_metric_minute_next(void)
 
 /*
  * Read the numbers of all queues, and write the rows of the minute that has
- * ended if it began with the last reading.  Returns 0, since it changes no
- * tasks.
+ * ended if it began with the last reading, unless it was quiet.  Returns 0,
+ * since it changes no tasks.
  */
 int64
 tq_metric_minute_run(int limit)
 {
-	int64         minute = minute_now();
-	bool          follows = minute == last_minute + 1;
-	bool          whole = follows && last_early;
-	MemoryContext context;
-	Reading      *readings;
-	Rows          rows = {0};
-	int           count;
+	int64          minute = minute_now();
+	bool           follows = minute == last_minute + 1;
+	bool           whole = follows && last_early;
+	TqQuietMinutes next = quiet;
+	MemoryContext  context;
+	Reading       *readings;
+	Rows           rows = {0};
+	int            count;
 
 	if (!tq_metric_minute_is_due())
 		return 0;
@@ -206,11 +252,20 @@ tq_metric_minute_run(int limit)
 	if (last_since != tq_metric_since())
 		last_count = 0;
 	readings = read_all(&rows, context, &count, whole);
-	if (rows.count > 0)
-		write_rows(&rows, minute - 1);
+	if (whole && is_quiet(&rows, readings, count, minute - 1))
+		next.last = minute - 1;
+	else
+	{
+		next.after = next.last = rows.count > 0 ? minute - 1 : 0;
+		if (quiet.last > quiet.after)
+			write_quiet();
+		if (rows.count > 0)
+			write_rows(&rows, minute - 1);
+	}
 	PopActiveSnapshot();
 	TQ_DEBUG_POINT("minute_written");
 	keep(context, readings, count, minute);
+	quiet = next;
 	last_early = follows;
 	return 0;
 }
@@ -220,6 +275,23 @@ static int64
 minute_now(void)
 {
 	return tq_clock_wall() / USECS_PER_MINUTE;
+}
+
+/*
+ * Has nothing happened in a minute, so that its rows follow from those of the
+ * last minute that has some?  If so, readers are told.
+ */
+static bool
+is_quiet(const Rows *rows, const Reading *readings, int count, int64 minute)
+{
+	TqQuietMinutes longer = {quiet.after, minute};
+
+	return quiet.after != 0 && quiet.last == minute - 1 &&
+		   minute - quiet.after <= QUIET_MOST && !rows->any_ready &&
+		   count > 0 && count == last_count &&
+		   last_generation == tq_catalog_queue_generation() &&
+		   memcmp(readings, last, sizeof(Reading) * count) == 0 &&
+		   tq_metric_put_quiet(longer);
 }
 
 /* Read the counters of all queues, and make the rows of the minute. */
@@ -261,6 +333,10 @@ read_all(Rows *rows, MemoryContext context, int *count, bool with_rows)
 		if (with_rows)
 		{
 			tq_queue_gauge_read(gauges, queue, &gauge);
+			readings[*count].ready = gauge.ready;
+			readings[*count].running =
+				gauge.live[TQ_STATE_RUNNING - TQ_STATE_FIRST];
+			rows->any_ready |= gauge.any_ready;
 			put_row(rows, &readings[*count], &gauge);
 		}
 		(*count)++;
@@ -314,9 +390,8 @@ put_row(Rows *rows, const Reading *now, TqQueueGauge *gauge)
 		put(rows, COLUMN_COUNTERS + i,
 			Int32GetDatum((int32) Min(now->counter[i] - before->counter[i],
 									  PG_INT32_MAX)));
-	put(rows, COLUMN_READY, Int64GetDatum(gauge->ready));
-	put(rows, COLUMN_RUNNING,
-		Int64GetDatum(gauge->live[TQ_STATE_RUNNING - TQ_STATE_FIRST]));
+	put(rows, COLUMN_READY, Int64GetDatum(now->ready));
+	put(rows, COLUMN_RUNNING, Int64GetDatum(now->running));
 	if (gauge->any_ready)
 		put(rows, COLUMN_OLDEST,
 			Float4GetDatum((float4) Max(gauge->oldest_ready, 0) /
@@ -388,9 +463,7 @@ write_rows(const Rows *rows, int64 minute)
 	Datum args[COLUMNS];
 	TqSpi spi;
 
-	args[COLUMN_SLOT] =
-		Int32GetDatum((int32) (((minute % MINUTES_PER_DAY) + MINUTES_PER_DAY) %
-							   MINUTES_PER_DAY));
+	args[COLUMN_SLOT] = Int32GetDatum(slot_of(minute));
 	args[COLUMN_AT] = TimestampTzGetDatum(minute * USECS_PER_MINUTE);
 	for (int i = COLUMN_QUEUE; i < COLUMNS; i++)
 		args[i] = array_of(rows, i);
@@ -398,6 +471,25 @@ write_rows(const Rows *rows, int64 minute)
 	tq_spi_run(&stmt_write, args, NULL, SPI_OK_INSERT, 0);
 	tq_spi_run(&stmt_clear, args, NULL, SPI_OK_DELETE, 0);
 	tq_spi_leave(&spi);
+}
+
+/* Store the quiet minutes in the rows from which they follow. */
+static void
+write_quiet(void)
+{
+	Datum args[3];
+
+	args[0] = Int32GetDatum(slot_of(quiet.after));
+	args[1] = TimestampTzGetDatum(quiet.after * USECS_PER_MINUTE);
+	args[2] = Int32GetDatum((int32) (quiet.last - quiet.after));
+	tq_spi_execute(&stmt_quiet, args, NULL, SPI_OK_UPDATE);
+}
+
+/* The place of a minute in the ring. */
+static int32
+slot_of(int64 minute)
+{
+	return (int32) ((minute % SLOTS + SLOTS) % SLOTS);
 }
 
 static Datum
@@ -439,6 +531,7 @@ keep(MemoryContext context, Reading *readings, int count, int64 minute)
 	last_count = count;
 	last_minute = minute;
 	last_since = tq_metric_since();
+	last_generation = tq_catalog_queue_generation();
 }
 
 /*
@@ -450,7 +543,9 @@ taskq_metric_minutes(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	TqQueue       *queue = NULL;
-	Datum          args[2];
+	TqQuietMinutes latest;
+	TimestampTz    since = tq_clock_wall() - USECS_PER_DAY - USECS_PER_MINUTE;
+	Datum          args[3];
 	uint64         rows;
 	TqSpi          spi;
 
@@ -461,19 +556,49 @@ taskq_metric_minutes(PG_FUNCTION_ARGS)
 	if (queue == NULL || RecoveryInProgress() || !tq_role_sees_numbers(queue))
 		return (Datum) 0;
 	args[0] = Int32GetDatum(queue->queue_id);
-	args[1] = TimestampTzGetDatum(tq_clock_wall() - USECS_PER_DAY -
-								  USECS_PER_MINUTE);
+	args[1] = TimestampTzGetDatum(since - QUIET_MOST * USECS_PER_MINUTE);
+	args[2] = Int32GetDatum(SLOTS);
+	/* before the rows, which may be written in the meantime */
+	latest = tq_metric_quiet();
 	tq_spi_enter(&spi);
 	rows = tq_spi_look(&stmt_read, args, NULL, 0);
 	for (uint64 i = 0; i < rows; i++)
-	{
-		Datum values[READ_COLUMNS];
-		bool  nulls[READ_COLUMNS];
-
-		for (int c = 0; c < READ_COLUMNS; c++)
-			values[c] = tq_spi_get(i, c + 1, &nulls[c]);
-		tq_srf_add(result, values, nulls);
-	}
+		return_row(result, i, since,
+				   i + 1 < rows ? tq_spi_time(i + 1, READ_AT, DT_NOEND)
+								: DT_NOEND,
+				   &latest);
 	tq_spi_leave(&spi);
 	return (Datum) 0;
+}
+
+/*
+ * Return a row that was read, and the rows of the quiet minutes that follow
+ * from it, if they are later than since and earlier than until.
+ */
+static void
+return_row(ReturnSetInfo *result, uint64 row, TimestampTz since,
+		   TimestampTz until, const TqQuietMinutes *latest)
+{
+	Datum       values[READ_COLUMNS];
+	bool        nulls[READ_COLUMNS];
+	bool        isnull;
+	TimestampTz at = tq_spi_time(row, READ_AT, DT_NOBEGIN);
+	int64       count = DatumGetInt16(tq_spi_get(row, READ_QUIET, &isnull));
+
+	for (int c = 0; c < READ_COLUMNS; c++)
+		values[c] = tq_spi_get(row, c + 1, &nulls[c]);
+	if (at == latest->after * USECS_PER_MINUTE)
+		count = Max(count, latest->last - latest->after);
+	for (int64 i = 0; i <= count && at < until; i++, at += USECS_PER_MINUTE)
+	{
+		values[READ_AT - 1] = TimestampTzGetDatum(at);
+		if (at > since)
+			tq_srf_add(result, values, nulls);
+		if (i > 0)
+			continue;
+		for (int c = READ_COUNTERS; c < READ_READY; c++)
+			values[c - 1] = Int64GetDatum(0);
+		for (int c = READ_OLDEST; c <= READ_COLUMNS; c++)
+			nulls[c - 1] = true;
+	}
 }

@@ -60,14 +60,12 @@ typedef enum DatabaseNumber
 } DatabaseNumber;
 
 /*
- * The session with the oldest snapshot or transaction id; vacuum cannot remove
- * rows that have become dead since.
+ * The age of the oldest snapshot or transaction id; vacuum cannot remove rows
+ * that have become dead since.  A label that names its session would make a
+ * new time series for each session; taskq_health() names it.
  */
 static TqStmt stmt_oldest_snapshot = {
-	"SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8,"
-	"       jsonb_strip_nulls(jsonb_build_object("
-	"          'pid', a.pid::text, 'user', a.usename,"
-	"          'application', nullif(a.application_name, '')))"
+	"SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8"
 	"  FROM pg_stat_activity a"
 	" WHERE (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)"
 	"   AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()"
@@ -348,10 +346,7 @@ read_server(TqMetricSet *set)
 
 	tq_spi_enter(&spi);
 	if (tq_spi_look(&stmt_oldest_snapshot, &arg, NULL, 1) > 0)
-	{
 		set->snapshot_age = Max(DatumGetFloat8(tq_spi_get(0, 1, &isnull)), 0);
-		set->snapshot_labels = JsonbPGetDatum(tq_spi_jsonb(&spi, 0, 2));
-	}
 	arg = ObjectIdGetDatum(tq_catalog()->task);
 	if (tq_spi_look(&stmt_database, &arg, NULL, 1) > 0)
 	{
@@ -584,7 +579,6 @@ visit_database(const TqMetricSet *set, const TqMetricFamily *family,
 			break;
 		case NUMBER_SNAPSHOT_AGE:
 			sample.value = set->snapshot_age;
-			sample.labels = set->snapshot_labels;
 			break;
 		case NUMBER_DEAD_SHARE:
 			sample.value = set->dead_share;

@@ -60,7 +60,6 @@ typedef struct TqMetricSet
 	int64     not_counted;
 	int64     workers[TQ_METRIC_WORKER_STATES];
 	double    snapshot_age;
-	Datum     snapshot_labels; /* jsonb: whose it is; 0: there is none */
 	double    dead_share;
 	double    ids_used;
 	bool      worker_up;
@@ -76,7 +75,6 @@ typedef struct TqMetricSample
 	int              queue; /* index of the queue; -1: none */
 	const char      *label; /* NULL: no label but the queue */
 	const char      *label_value;
-	Datum            labels; /* jsonb: labels for taskq.metrics only; or 0 */
 	double           value;
 	const TqMetrics *counted; /* of a histogram: its buckets */
 	TqHistogram      histogram;

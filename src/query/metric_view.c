@@ -95,8 +95,6 @@ labels_of(const TqMetricSample *sample)
 {
 	const char *text = "{}";
 
-	if (sample->labels != (Datum) 0)
-		return sample->labels;
 	if (sample->label != NULL)
 		text =
 			psprintf("{\"%s\": \"%s\"}", sample->label, sample->label_value);

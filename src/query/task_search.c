@@ -77,6 +77,7 @@ typedef struct PagePlan
 
 static void plan_begin(PagePlan *plan, TqTaskPage *find,
 					   const TqTaskFilter *filter, TqTaskSearch *result);
+static void forget_round(TqSearch *search, int64 first, int64 last);
 static void run_round(PagePlan *plan);
 static int  tables_in_order(PagePlan *plan, int *tables);
 static void search_table(PagePlan *plan, int table);
@@ -132,10 +133,7 @@ tq_task_search_run(TqTaskPage *find, const TqTaskFilter *filter,
 		if (plan.again)
 		{
 			plan.again = false;
-			if (filter->backward)
-				tq_id_heap_keep(&s->page, last + 1, PG_INT64_MAX);
-			else
-				tq_id_heap_keep(&s->page, PG_INT64_MIN, first - 1);
+			forget_round(s, first, last);
 			continue;
 		}
 		tq_id_heap_keep(&s->page, filter->backward ? s->first : PG_INT64_MIN,
@@ -202,6 +200,19 @@ plan_begin(PagePlan *plan, TqTaskPage *find, const TqTaskFilter *filter,
 		plan->live_states = 0;
 	if (!filter->nothing && filter->ids == NULL)
 		tq_task_time_bounds(find, filter, &plan->s.first, &plan->s.last);
+}
+
+/* Forget what a round has found; it began with these ids. */
+static void
+forget_round(TqSearch *search, int64 first, int64 last)
+{
+	if (search->filter->backward ? last == PG_INT64_MAX
+								 : first == PG_INT64_MIN)
+		search->page.count = 0; /* it was the first one */
+	else if (search->filter->backward)
+		tq_id_heap_keep(&search->page, last + 1, PG_INT64_MAX);
+	else
+		tq_id_heap_keep(&search->page, PG_INT64_MIN, first - 1);
 }
 
 /* Search all tables up to some id. */

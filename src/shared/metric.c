@@ -50,7 +50,7 @@
 #include "shared/metric.h"
 
 #define METRIC_FILE PGSTAT_STAT_PERMANENT_DIRECTORY "/taskq_metrics.stat"
-#define METRIC_LAYOUT 1 /* increase if the meaning of slots changes */
+#define METRIC_LAYOUT 2 /* increase if the meaning of slots changes */
 
 typedef struct MetricKey
 {
@@ -60,9 +60,10 @@ typedef struct MetricKey
 
 typedef struct MetricEntry
 {
-	MetricKey key;
-	slock_t   mutex; /* guards metrics */
-	TqMetrics metrics;
+	MetricKey      key;
+	slock_t        mutex; /* guards what follows */
+	TqMetrics      metrics;
+	TqQuietMinutes quiet; /* of queue 0 */
 } MetricEntry;
 
 typedef struct MetricShared
@@ -84,8 +85,9 @@ typedef struct FileHead
 
 typedef struct FileEntry
 {
-	MetricKey key;
-	TqMetrics metrics;
+	MetricKey      key;
+	TqMetrics      metrics;
+	TqQuietMinutes quiet;
 } FileEntry;
 
 static const char file_magic[8] = "taskqme";
@@ -317,6 +319,49 @@ tq_metric_list(int32 **queue_ids)
 	return count;
 }
 
+/*
+ * Keep in which minutes nothing happened in this database.  Returns false if
+ * there is no room for it.
+ */
+bool
+tq_metric_put_quiet(TqQuietMinutes quiet)
+{
+	MetricEntry *entry;
+
+	if (shared == NULL)
+		return false;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	entry = find_or_make(0);
+	if (entry != NULL)
+	{
+		SpinLockAcquire(&entry->mutex);
+		entry->quiet = quiet;
+		SpinLockRelease(&entry->mutex);
+	}
+	LWLockRelease(shared->lock);
+	return entry != NULL;
+}
+
+TqQuietMinutes
+tq_metric_quiet(void)
+{
+	TqQuietMinutes quiet = {0, 0};
+	MetricEntry   *entry;
+
+	if (shared == NULL)
+		return quiet;
+	LWLockAcquire(shared->lock, LW_SHARED);
+	entry = find(0);
+	if (entry != NULL)
+	{
+		SpinLockAcquire(&entry->mutex);
+		quiet = entry->quiet;
+		SpinLockRelease(&entry->mutex);
+	}
+	LWLockRelease(shared->lock);
+	return quiet;
+}
+
 /* A queue was dropped.  Cannot fail. */
 void
 tq_metric_forget(int32 queue_id)
@@ -389,6 +434,7 @@ make(MetricKey key)
 		return NULL;
 	SpinLockInit(&entry->mutex);
 	memset(&entry->metrics, 0, sizeof(entry->metrics));
+	memset(&entry->quiet, 0, sizeof(entry->quiet));
 	return entry;
 }
 
@@ -463,7 +509,10 @@ read_file(FILE *file, const char **problem)
 			break;
 		entry = make(kept.key);
 		if (entry != NULL)
+		{
 			entry->metrics = kept.metrics;
+			entry->quiet = kept.quiet;
+		}
 	}
 	FIN_CRC32C(crc);
 	if (fread(&stored, sizeof(stored), 1, file) == 1 && EQ_CRC32C(stored, crc))
@@ -541,6 +590,7 @@ write_file(FILE *file)
 
 		kept.key = entry->key;
 		kept.metrics = entry->metrics;
+		kept.quiet = entry->quiet;
 		done = done && write_part(file, &kept, sizeof(kept), &crc);
 	}
 	FIN_CRC32C(crc);

@@ -72,6 +72,16 @@ typedef struct TqMetricChange
 	TqMetrics by;
 } TqMetricChange;
 
+/*
+ * Minutes since 2000 in which nothing happened: those that follow minute after
+ * up to last (query/metric_minute.c).
+ */
+typedef struct TqQuietMinutes
+{
+	int64 after;
+	int64 last;
+} TqQuietMinutes;
+
 extern Size tq_metric_size(void);
 extern void tq_metric_request(void);
 extern void tq_metric_init(void);
@@ -85,7 +95,9 @@ extern bool        tq_metric_read(int32 queue_id, TqMetrics *metrics);
 extern TimestampTz tq_metric_since(void);
 extern int64       tq_metric_not_counted(void);
 extern int         tq_metric_list(int32 **queue_ids);
-extern void        tq_metric_forget(int32 queue_id);
-extern void        tq_metric_forget_database(Oid database);
+extern bool        tq_metric_put_quiet(TqQuietMinutes quiet);
+extern TqQuietMinutes tq_metric_quiet(void);
+extern void           tq_metric_forget(int32 queue_id);
+extern void           tq_metric_forget_database(Oid database);
 
 #endif /* TQ_METRIC_H */

@@ -44,6 +44,7 @@
 #include "base/error.h"
 #include "cache/activation.h"
 #include "cache/queue.h"
+#include "cache/task_options.h"
 #include "command/claim.h"
 #include "command/finish.h"
 #include "engine/call.h"
@@ -432,7 +433,7 @@ claim_next(const TqAttemptOf *of, TqCall *call, TqHeld *next)
 	if (tq_claim_run(call, &claim, NULL) == 0)
 		return;
 	queue = tq_queue_by_id(of->queue_id);
-	next->time_limit = tq_state_options(queue, &task, &room)->time_limit;
+	next->time_limit = tq_task_options(queue, &task, &room)->time_limit;
 	if (next->time_limit > 0)
 		next->time_limit = tq_state_running_until(queue, &task) -
 						   task.f.claimed_at;

@@ -5,7 +5,7 @@
 SELECT taskq_create_queue('mh'), taskq_create_queue('mh other');
 CREATE FUNCTION t.minute(queue_name text, ago interval, submitted integer) RETURNS void LANGUAGE sql AS $$
     INSERT INTO taskq.metric_minute
-    SELECT queue_id, (extract(epoch FROM m) / 60)::bigint % 1440, m, submitted, 2, 3, 4, 5, 6, 7, 1.5, 0.25, 60, NULL, 90061
+    SELECT queue_id, (extract(epoch FROM m) / 60)::bigint % 1500, m, submitted, 2, 3, 4, 5, 6, 7, 1.5, 0.25, 60, NULL, 90061
       FROM taskq.queue, date_trunc('minute', now() - ago) m WHERE name = queue_name
 $$;
 SELECT t.minute('mh', '5 min', 1), t.minute('mh', '6 min', NULL), t.minute('mh other', '5 min', 10);

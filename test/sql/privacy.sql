@@ -198,5 +198,16 @@ SELECT t.as('regress_taskq_both', format('SELECT taskq.contents(%s, %L)::text', 
 SELECT t.as('regress_taskq_both', format('SELECT length(taskq.contents(%s, %L)::text)::text', queue_id, repeat('{"d":', 1000) || '{"c": "secret"}' || repeat('}', 1000))) FROM taskq.queue WHERE name = 'p all';
 SELECT taskq_drop_queue('p all', true);
 SELECT taskq_drop_queue('p dead', true);
+-- the problem of a schedule is the text of an error: for observers, and for its owner
+CREATE ROLE regress_taskq_monitor IN ROLE pg_monitor;
+SELECT taskq_create_queue('p planned');
+SELECT taskq_grant('p planned', 'regress_taskq_observe', '{observe}'), taskq_grant('p planned', 'regress_taskq_submit', '{submit}');
+SET ROLE regress_taskq_submit; SELECT taskq_schedule('p daily', 'every 1 day', 'p planned', '{"to": "ann"}'); RESET ROLE;
+UPDATE taskq.schedule SET problem = 'no room for ann' WHERE name = 'p daily';
+SELECT r, t.as('regress_taskq_' || r, $$SELECT concat_ws(' ', name, 'problem: ' || problem) FROM taskq.schedules WHERE name = 'p daily'$$) AS seen
+  FROM unnest('{monitor,observe,submit,read}'::text[]) r;
+SELECT t.as('regress_taskq_monitor', $$SELECT detail FROM taskq_health() WHERE check_name = 'schedules'$$);
+SELECT taskq_unschedule('p daily'), taskq_drop_queue('p planned');
+DROP ROLE regress_taskq_monitor;
 DROP OWNED BY regress_taskq_observe, regress_taskq_read, regress_taskq_both, regress_taskq_submit;
 DROP ROLE regress_taskq_observe, regress_taskq_read, regress_taskq_both, regress_taskq_submit;

@@ -181,7 +181,7 @@ $sql->("BEGIN; SELECT cron.schedule('taskq:gone', '0 0 1 1 *', \$\$SELECT taskq.
 unwell('a job has no schedule', qr/"taskq:gone" has no schedule/);
 $sql->("SELECT cron.unschedule('taskq:gone')");
 $sql->("UPDATE taskq.schedule SET problem = 'disk full' WHERE name = 'a'");
-like($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'schedules'"), qr/^f\|1 of 2 .*"a" \(disk full\)/, 'a schedule has a problem');
+like($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'schedules'"), qr/^f\|1 of 2 .*"a"\. The column/, 'a schedule has a problem');
 $sql->("UPDATE taskq.schedule SET problem = NULL");
 
 # --- pg_cron cannot run jobs
@@ -191,7 +191,7 @@ refused('nor is one saved', 'postgres', "SELECT taskq_schedule('c', '* * * * *',
 $sql->('ALTER SYSTEM RESET cron.enable_superuser_jobs');
 $sql->("ALTER SYSTEM SET cron.host = '/nowhere'");
 set('cron.use_background_workers', 'off');
-ok(within($LONG, sub { $sql->("SELECT detail FROM taskq_health() WHERE check_name = 'cron_jobs'") =~ /"taskq:a" \(.*cron\.use_background_workers/ }),
+ok(within($LONG, sub { $sql->("SELECT detail FROM taskq_health() WHERE check_name = 'cron_jobs'") =~ /failed: "taskq:a"\. The column.*cron\.use_background_workers/ }),
 	'pg_cron cannot connect');
 $sql->('ALTER SYSTEM RESET cron.host; ALTER SYSTEM RESET cron.use_background_workers');
 set('cron.database_name', 'other');

@@ -185,6 +185,18 @@ SELECT task_id, count(l.task_id) FROM (SELECT task_id FROM taskq.task UNION ALL 
 SQL
 is($sql->("SELECT count(*) FROM (SELECT * FROM taskq.tasks ORDER BY task_id DESC) t"), $total + 200, 'the view has every task once, too');
 
+# --- a range that is not in the order of ids, and has too many rows
+$sql->("SELECT count(*) FROM taskq_submit_many('crowd', array_fill('1'::jsonb, ARRAY[5000]), correlation_id => 'crowd')") for 1 .. 21;
+for my $newest ('false', 'true')
+{
+	is($sql->(<<SQL), 't', "newest_first => $newest: a page of a crowd has each task once");
+SELECT l.ids = t.ids FROM
+    (SELECT array_agg(task_id) AS ids FROM (SELECT task_id FROM taskq_list(filter => '{"correlation_id": "crowd"}', max_rows => 20, newest_first => $newest, max_examined => 1000000)) f) l,
+    (SELECT array_agg(task_id) AS ids FROM (SELECT task_id FROM taskq.task WHERE correlation_id = 'crowd' ORDER BY CASE WHEN $newest THEN -task_id ELSE task_id END LIMIT 20) c) t
+SQL
+}
+$sql->("SELECT taskq_drop_queue('crowd', true)");
+
 # --- pages while tasks are submitted and finish: 4 clients
 $sql->('SELECT count(*) FROM taskq_submit_many(\'moving\', array_fill(\'1\'::jsonb, ARRAY[3000]))');
 my ($first, $last) = split /\|/, $sql->("SELECT min(task_id), max(task_id) FROM taskq.tasks WHERE queue = 'moving'");

@@ -48,9 +48,9 @@ sub to_next_minute
 {
 	return 75 - $sql->("SELECT ((extract(second FROM clock_timestamp())::int + $skew) % 60 + 60) % 60");
 }
-my $minutes = sub { $sql->('SELECT count(DISTINCT at) FROM taskq.metric_minute') };
+my $minutes = sub { $sql->('SELECT count(DISTINCT at) FROM taskq.metric_history') };
 
-# next_minute(WHAT): the worker writes the rows of this minute
+# next_minute(WHAT): this minute has rows
 sub next_minute
 {
 	my ($what) = @_;
@@ -61,8 +61,8 @@ sub next_minute
 	return;
 }
 
-# quiet_minute(WHAT): the worker has not seen the beginning of this minute
-sub quiet_minute
+# missed_minute(WHAT): the worker has not seen the beginning of this minute
+sub missed_minute
 {
 	my ($what) = @_;
 	my $before = $minutes->();
@@ -81,8 +81,46 @@ sub last_of
 my $counted = 'submitted, claimed, completed, failed, dead, ready, running';
 
 $sql->(q{SELECT taskq_create_queue(q, '{"retry_base": "0 s"}') FROM unnest(ARRAY['a', 'empty']) q});
-quiet_minute('the minute in which the worker starts has no rows');
+missed_minute('the minute in which the worker starts has no rows');
 next_minute('rows are written when a minute ends');
+
+# --- minutes in which nothing happens are not written, but have rows
+my $stored = sub { $sql->("SELECT count(DISTINCT at), max(quiet) FROM taskq.metric_minute") };
+my $next_xid = sub { $sql->('SELECT pg_snapshot_xmax(pg_current_snapshot())') };
+my $xid = $next_xid->();
+next_minute("quiet minute $_") for 1 .. 3;
+is($stored->(), '1|0', 'they are not stored');
+is($next_xid->(), $xid, 'and no transaction has written anything');
+is($sql->("SELECT count(*), count(DISTINCT at), max(at) - min(at), count(submitted), sum(submitted + claimed + completed + failed + dead + ready + running), count(oldest_ready_age) + count(wait_p50) + count(run_p95) FROM taskq.metric_history WHERE queue = 'a'"),
+	'4|4|00:03:00|4|0|0', 'their rows follow from the one before');
+$node->restart;
+ok(within(60, sub { worker_pid($node) ne '' }), 'the server is restarted');
+is($minutes->(), '4', 'a restart keeps them');
+turned();
+is($stored->(), '1|3', 'the next worker stores them');
+is($minutes->(), '4', 'they are the same');
+missed_minute('the minute of this restart has no rows');
+$sql->("SELECT taskq_submit('a'), taskq_submit('empty')");
+$sql->("SELECT count(taskq_complete(task_id, token)) FROM taskq_claim('a')");
+next_minute('a minute with a ready task');
+next_minute('a ready task gets older');
+is($stored->(), '3|3', 'both are stored');
+is(last_of('empty', "ready, oldest_ready_age > '1 min'"), '1|t', 'its age is right');
+$sql->("SELECT taskq_cancel(task_id) FROM taskq_list('empty')");
+next_minute('a minute without it');
+next_minute('a quiet minute');
+$sql->("SELECT taskq_create_queue('short')");
+next_minute('a minute with a new queue');
+is($stored->(), '5|3', 'a new queue is not quiet');
+is($sql->("SELECT string_agg(quiet::text, ' ' ORDER BY at) FROM (SELECT DISTINCT at, quiet FROM taskq.metric_minute) m"), '3 0 0 1 0', 'how many quiet minutes followed each minute');
+$sql->("SELECT taskq_drop_queue('short')");
+my $before_quiet = $minutes->();
+step(to_next_minute()) for 1 .. 63;
+is($minutes->(), $before_quiet + 63, 'an hour without changes');
+is($stored->(), '7|60', 'is stored once');
+is($sql->("SELECT count(*) - count(DISTINCT at) FROM taskq.metric_history WHERE queue = 'a'"), '0', 'no minute has two rows');
+my $seen = $sql->("SELECT count(*) - 1 FROM taskq.metric_history WHERE queue = 'a'");
+my $submitted = $sql->("SELECT sum(submitted) FROM taskq.metric_history WHERE queue = 'a'");
 
 # --- what happened in the minute, and only that
 $sql->("SELECT count(*) FROM taskq_submit_many('a', array_fill('1'::jsonb, ARRAY[100]))");
@@ -102,7 +140,7 @@ is(last_of('empty', 'num_nulls(oldest_ready_age, wait_p50, wait_p95, run_p50, ru
 $sql->("SELECT count(taskq_complete(task_id, token)) FROM (SELECT * FROM taskq_list('a', 'running') LIMIT 2) t");
 next_minute('another minute');
 is(last_of('a', $counted), '0|0|2|0|0|45|10', 'it has what happened since');
-is($sql->("SELECT count(*), count(DISTINCT at), sum(submitted) FROM taskq.metric_history WHERE queue = 'a'"), '3|3|100', 'a row for each minute');
+is($sql->("SELECT count(*) - $seen, count(DISTINCT at) - $seen, sum(submitted) - $submitted FROM taskq.metric_history WHERE queue = 'a'"), '3|3|100', 'a row for each minute');
 
 # --- a queue that was created, and one that was dropped and created again
 $sql->("SELECT taskq_create_queue('new'), taskq_drop_queue('empty')");
@@ -140,7 +178,7 @@ $sql->("SELECT taskq_drop_queue('full ' || n, true) FROM generate_series(1, 20) 
 my $before = $minutes->();
 step(600);
 is($minutes->(), $before, 'after a step of ten minutes there is no row of them');
-quiet_minute('nor of the minute in which it ended');
+missed_minute('nor of the minute in which it ended');
 $sql->("SELECT taskq_submit('a')");
 next_minute('the minute after the step');
 is(last_of('a', 'submitted'), '1', 'it has what happened since the step');
@@ -148,7 +186,7 @@ is($sql->("SELECT count(*) FROM taskq.metric_history WHERE queue = 'a' AND at > 
 $before = $minutes->();
 step(-7200);
 is($minutes->(), $before, 'a step back writes nothing');
-quiet_minute('nor does the minute in which it ended');
+missed_minute('nor does the minute in which it ended');
 $sql->("SELECT taskq_submit('a')");
 step(to_next_minute());
 is($sql->("SELECT submitted FROM taskq.metric_history WHERE queue = 'a' AND at <= now() + interval '$skew s' ORDER BY at DESC LIMIT 1"), '1', 'the minute after the step back');
@@ -162,7 +200,7 @@ $node->start;
 ok(within(60, sub { worker_pid($node) ne '' }), 'the worker is back');
 turned();
 is($sql->("SELECT count(*) FROM taskq.metric_history WHERE queue = 'a'"), $rows, 'a restart keeps the rows');
-quiet_minute('the minute of the restart has no rows');
+missed_minute('the minute of the restart has no rows');
 next_minute('the minute after the restart');
 is(last_of('a', 'submitted'), '0', 'it has only what happened in it');
 
@@ -172,21 +210,21 @@ kill 'KILL', worker_pid($node);
 ok(within(60, sub { (eval { $sql->('SELECT count(*) FROM taskq.metric_history') } // '') eq '0' }), 'a crash empties the table');
 ok(within(60, sub { worker_pid($node) ne '' }), 'the worker is back after the crash');
 turned();
-quiet_minute('the minute of the crash has no rows');
+missed_minute('the minute of the crash has no rows');
 $sql->("SELECT taskq_submit('a')");
 next_minute('the minute after the crash');
 is($sql->("SELECT count(*) FROM taskq.metric_minute WHERE least(submitted, claimed, completed, failed, dead, ready, running) < 0"), '0', 'no number is negative');
 is(last_of('a', 'submitted'), '1', 'the minute has what happened in it');
 
-# --- the ring: a minute takes the place of the same minute of the day before
+# --- the ring: a minute takes the place of the one 1,500 minutes before
 my $at = $sql->('SELECT max(at) FROM taskq.metric_minute');
 my $places = $sql->('SELECT count(*) FROM taskq.metric_minute');
 $sql->("INSERT INTO taskq.metric_minute (queue_id, slot, at, ready, running) SELECT 12345, slot, at, 0, 0 FROM taskq.metric_minute WHERE at = '$at' LIMIT 1");
-step(86400 - 120);
+step(90000 - 120);
 step(to_next_minute());
 step(to_next_minute());
-is($sql->("SELECT count(*) > 0 FROM taskq.metric_minute WHERE at = '$at'::timestamptz + interval '1 day'"), 't', 'it is there');
-is($sql->("SELECT count(*) FROM taskq.metric_minute WHERE at = '$at'"), '0', 'its row of the day before is not, nor that of a queue that is gone');
+is($sql->("SELECT count(*) > 0 FROM taskq.metric_minute WHERE at = '$at'::timestamptz + interval '25 h'"), 't', 'it is there');
+is($sql->("SELECT count(*) FROM taskq.metric_minute WHERE at = '$at'"), '0', 'the row that was there is not, nor that of a queue that is gone');
 cmp_ok($sql->('SELECT count(*) FROM taskq.metric_minute'), '<=', $places + 5, 'rows are overwritten');
 
 # --- it is not dumped; a standby has no rows, and raises no error

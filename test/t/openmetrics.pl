@@ -132,6 +132,7 @@ unlike($text, qr/\b(task_id|worker|pid|user|application)=/, 'no label of a task 
 my $held = $node->background_psql('postgres');
 $held->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class');
 cmp_ok(samples(text('openmetrics'), 'openmetrics', 'a held snapshot')->{'taskq_snapshot_oldest_age_seconds[]'}, '>', 0, 'its age is shown');
+is($node->safe_psql('postgres', "SELECT labels, value > 0 FROM taskq.metrics WHERE name = 'snapshot.oldest_age'"), '{}|t', 'nor has the view a label of its session');
 $held->quit;
 
 # --- while clients work: each text is consistent in itself

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/span.h"
+#include "cache/lane.h"
 #include "cache/queue.h"
 #include "command/submit.h"
 #include "engine/key.h"
@@ -154,7 +155,7 @@ describe(TqFlow *flow, const TqStep *step, TqSubmission *sub)
 	}
 	sub->any_depth = true;
 	sub->role_id = flow->start.started_by;
-	sub->lane_id = tq_queue_lane(sub->queue, &sub->tags);
+	sub->lane_id = tq_lane_of(sub->queue, &sub->tags);
 }
 
 /* Returns false if the step needs an evaluation, or is invalid. */
