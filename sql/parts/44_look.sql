@@ -13,7 +13,7 @@ COMMENT ON FUNCTION taskq.may_read(integer) IS 'May current_user see tasks of th
 CREATE FUNCTION taskq.may_read_payload(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE
     AS 'MODULE_PATHNAME', 'taskq_may_read_payload';
-COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see the contents of the queue''s tasks?';
+COMMENT ON FUNCTION taskq.may_read_payload(integer) IS 'May current_user see the contents of the queue''s tasks, without redaction?';
 
 CREATE FUNCTION taskq.may_observe(queue_id integer) RETURNS boolean
     LANGUAGE c STABLE PARALLEL UNSAFE

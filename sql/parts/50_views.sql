@@ -149,10 +149,10 @@ CREATE VIEW taskq.operations WITH (security_barrier) AS
 SELECT o.operation_id,
        o.action,
        o.queue COLLATE "default" AS queue,
-       CASE WHEN o.contents THEN o.filter END AS filter,
+       CASE WHEN o.own OR taskq.may_read_payload(o.queue_id) THEN o.filter END AS filter,
        r.name COLLATE "default" AS who,
        o.actor,
-       CASE WHEN o.contents THEN o.reason END AS reason,
+       CASE WHEN o.own OR taskq.may_observe(o.queue_id) THEN o.reason END AS reason,
        o.dry_run,
        o.state,
        o.counted,
@@ -163,16 +163,15 @@ SELECT o.operation_id,
        o.called_at AS called,
        o.started_at AS started,
        o.finished_at AS finished,
-       CASE WHEN o.contents THEN o.error END AS error
+       CASE WHEN o.own OR taskq.may_read_payload(o.queue_id) THEN o.error END AS error
   FROM (SELECT p.*,
-               taskq.may_read_payload(p.queue_id)
-               OR coalesce(pg_catalog.pg_has_role(k.oid, 'USAGE'), false) AS contents
+               coalesce(pg_catalog.pg_has_role(k.oid, 'USAGE'), false) AS own
           FROM taskq.operation p
           LEFT JOIN taskq.known_role k USING (role_id)) o
   LEFT JOIN taskq.role r USING (role_id)
- WHERE o.contents OR taskq.may_read(o.queue_id);
+ WHERE o.own OR taskq.may_read(o.queue_id);
 COMMENT ON VIEW taskq.operations IS
-    'Operations on queues that current_user may read, and of the roles whose privileges it has; pg_monitor sees no filter, reason or error';
+    'Operations on queues that current_user may read, and of the roles whose privileges it has; of others it shows filter and error only with the privilege read, and with manage too if the queue has the option redact, and reason only with observe';
 
 CREATE VIEW taskq.history WITH (security_barrier) AS
 SELECT t.task_id,

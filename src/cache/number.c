@@ -32,6 +32,7 @@ static TqStmt stmt_next_role = {"SELECT nextval('taskq.role_id_seq')"};
 static TqStmt stmt_is_queue = {
 	"SELECT WHERE EXISTS (SELECT FROM taskq.queue WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.metric_minute WHERE queue_id = $1)"
+	" OR EXISTS (SELECT FROM taskq.operation WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.archive WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.queue_grant WHERE queue_id = $1)"
 	" OR EXISTS (SELECT FROM taskq.lane WHERE queue_id = $1)"

@@ -103,6 +103,7 @@ static TqStmt stmt_raise[] = {
 	RAISE_SEQUENCE("worker_id_seq", "worker_id", "worker"),
 	RAISE_SEQUENCE("transition_id_seq", "transition_id", "transition"),
 	RAISE_SEQUENCE("change_id_seq", "change_id", "change_log"),
+	RAISE_SEQUENCE("operation_id_seq", "operation_id", "operation"),
 	RAISE_SEQUENCE("template_id_seq", "template_id", "template")};
 
 static TqStmt stmt_raise_task_ids = {

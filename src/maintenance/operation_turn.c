@@ -22,6 +22,9 @@
 #include "operation/operation_run.h"
 #include "shared/claim_activity.h"
 
+/* Until the next attempt, if other sessions have locked what is due. */
+#define LOCKED_PAUSE (200 * INT64CONST(1000)) /* us */
+
 /* Times as long as they were worked on. */
 #define REST 1
 #define REST_WHILE_CLAIMS 7
@@ -64,10 +67,13 @@ tq_operation_turn_batch(int limit)
 	tq_batch_run_quietly();
 	if (acted == 0)
 	{
+		TimestampTz now = tq_clock_dispatch();
+
 		PushActiveSnapshot(GetTransactionSnapshot());
-		due =
-			Min(tq_operation_run_next(),
-				tq_clock_dispatch() + tq_guc_usecs(tq_guc_deadline_interval));
+		due = Min(tq_operation_run_next(),
+				  now + tq_guc_usecs(tq_guc_deadline_interval));
+		if (due <= now)
+			due = now + LOCKED_PAUSE;
 		PopActiveSnapshot();
 	}
 	return acted;

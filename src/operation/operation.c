@@ -15,11 +15,11 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 
 #include "base/arg.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/guc.h"
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "command/manage_many.h"
@@ -28,6 +28,7 @@
 #include "operation/operation_row.h"
 #include "operation/operation_set.h"
 #include "operation/operation_sweep.h"
+#include "query/task_filter_read.h"
 #include "shared/shmem.h"
 
 #define MAX_LIVE 1000 /* operations that have not ended */
@@ -67,6 +68,7 @@ taskq_manage_where(PG_FUNCTION_ARGS)
 	tq_role_require(queue, TQ_RIGHT_MANAGE);
 	op.queue_id = queue->queue_id;
 	tq_operation_set_check(&op);
+	op.filter = tq_task_filter_fix_times(op.filter);
 	if (!tq_shmem_ready())
 		tq_error_not_preloaded("taskq_manage_where()");
 	check_room();
@@ -83,8 +85,6 @@ taskq_manage_where(PG_FUNCTION_ARGS)
 static void
 read_arguments(FunctionCallInfo fcinfo, TqOperation *op)
 {
-	const char *actor = GetConfigOption("taskq.actor", true, false);
-
 	op->action = tq_manage_many_read_action(fcinfo, 0);
 	op->action_word = tq_arg_keyword(fcinfo, 0, "action");
 	op->queue = tq_arg_name(fcinfo, 1, "queue", NULL);
@@ -95,8 +95,7 @@ read_arguments(FunctionCallInfo fcinfo, TqOperation *op)
 	if (op->batch_size < 1 || op->batch_size > MAX_BATCH)
 		tq_error_invalid("batch_size",
 						 psprintf("must be from 1 to %d", MAX_BATCH), NULL);
-	if (actor != NULL && actor[0] != '\0')
-		op->actor = pstrdup(actor);
+	op->actor = tq_guc_actor_text();
 }
 
 /* Keep the number of operations bounded. */

@@ -13,7 +13,9 @@
  * the batch, and is tried again after a pause.  An operation makes a limited
  * number of such pauses, and after them counts such tasks as refused, as it
  * does with all tasks that the action does not apply to.  Any other error is
- * tried again after longer pauses, and ends the operation if it persists.
+ * tried again after longer pauses, and ends the operation if it persists.  So
+ * does a batch that takes too long, as one whose filter has a jsonpath that
+ * runs long: other duties wait for it.
  *
  * Operations take turns, batch by batch.
  *
@@ -30,6 +32,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+#include "utils/timeout.h"
 
 #include "base/clock.h"
 #include "base/debug.h"
@@ -46,6 +49,7 @@
 #define BUSY_PAUSE (200 * INT64CONST(1000)) /* us */
 #define MAX_WAITS 50                        /* such pauses of one operation */
 #define MAX_TRIES 6                         /* failed batches in succession */
+#define MAX_SECONDS 10                      /* of a batch */
 
 /* A batch that runs. */
 typedef struct Batch
@@ -78,6 +82,7 @@ static void  change_task(void *arg);
 static bool  is_member_still(const TqTask *task, void *arg);
 static void  refuse(Batch *batch, int64 task_id, int sqlstate);
 static void  finish(TqOperation *op, TqOperationState state, char *error);
+static void  name_time_limit(ErrorData *error, int64 begun);
 static void  note_failure(TqOperation *op, const ErrorData *error);
 
 /*
@@ -93,17 +98,27 @@ tq_operation_run(int limit)
 	TqOperation  before;
 	TqCall       call;
 	int64        acted = 0;
+	int64        begun;
+	/* a session that calls the duty may have a limit of its own */
+	bool limited = !get_timeout_active(STATEMENT_TIMEOUT);
 
 	tq_call_begin(&call, "taskq duties");
 	if (tq_operation_row_due(last, tq_clock_dispatch(), &batch.op))
 	{
 		acted = 1;
 		last = batch.op.operation_id;
+		begun = tq_clock_monotonic();
 		before = batch.op;
+		if (limited)
+			enable_timeout_after(STATEMENT_TIMEOUT, MAX_SECONDS * 1000);
 		error = tq_subxact_run(run_batch, &batch);
+		if (limited)
+			disable_timeout(STATEMENT_TIMEOUT, false);
 		tq_step_savepoint_set_alone(false);
 		if (error != NULL)
 		{
+			if (limited)
+				name_time_limit(error, begun);
 			batch.op = before;
 			note_failure(&batch.op, error);
 		}
@@ -179,7 +194,7 @@ process_page(Batch *batch)
 	MemoryContext one = AllocSetContextCreate(mine, "taskq operation task",
 											  ALLOCSET_DEFAULT_SIZES);
 
-	tq_operation_set_page_begin(op, &batch->page);
+	tq_operation_set_page_begin(op, batch->until, &batch->page);
 	op->examined += batch->page.examined;
 	TQ_DEBUG_POINT("operation_found");
 	for (int i = 0; i < batch->page.count && !batch->stopped; i++)
@@ -230,9 +245,7 @@ process_task(Batch *batch, int n)
 		return true;
 	change.wish.action = op->action;
 	change.wish.in_bulk = true;
-	/* a task that is deleted has no message */
-	if (op->action != TQ_ACTION_DELETE)
-		change.wish.message = op->reason;
+	change.wish.message = op->reason;
 	change.wish.still = is_member_still;
 	change.wish.arg = &change;
 	error = tq_subxact_run(change_task, &change);
@@ -282,13 +295,13 @@ survive(Batch *batch, int64 task_id, ErrorData *error)
 static void
 change_task(void *arg)
 {
-	Change *change = arg;
-	int     level = tq_subxact_limit_waits();
+	Change     *change = arg;
+	const char *actor = change->op->actor == NULL ? "" : change->op->actor;
+	int         level = tq_subxact_limit_waits();
 
-	if (change->op->actor != NULL)
-		(void) set_config_option("taskq.actor", change->op->actor, PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-								 false);
+	/* also without one: this session may claim another */
+	(void) set_config_option("taskq.actor", actor, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	/* its values change, and is_member_still() compares with those found */
 	change->work = change->task;
 	tq_manage_many_one(&change->work, &change->wish);
@@ -351,6 +364,18 @@ finish(TqOperation *op, TqOperationState state, char *error)
 			 errdetail_log("Changed " INT64_FORMAT
 						   " tasks, refused " INT64_FORMAT ".",
 						   op->done, op->refused)));
+}
+
+/* If a batch was cancelled by its time limit, that is an error of its own. */
+static void
+name_time_limit(ErrorData *error, int64 begun)
+{
+	if (error->sqlerrcode != ERRCODE_QUERY_CANCELED ||
+		tq_clock_monotonic() - begun < MAX_SECONDS * USECS_PER_SEC)
+		return;
+	error->sqlerrcode = ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+	error->message =
+		psprintf("a batch has taken longer than %d s", MAX_SECONDS);
 }
 
 /* A batch has failed: try it again later, or give up. */

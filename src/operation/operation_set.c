@@ -85,7 +85,7 @@ static struct
 
 static void read_filter(const TqOperation *op, TqTaskFilter *filter);
 static void take_kept(const TqOperation *op, TqOperationPage *page);
-static void search(const TqOperation *op, TqOperationPage *page);
+static void search(const TqOperation *op, int64 until, TqOperationPage *page);
 static bool is_unchanged(const TqOperation *op, const TqTask *task);
 
 /*
@@ -131,10 +131,12 @@ read_filter(const TqOperation *op, TqTaskFilter *filter)
 
 /*
  * Find the next tasks of an operation, with a new snapshot, or continue with
- * those that an earlier batch has found.
+ * those that an earlier batch has found.  until, on the monotonic clock, is
+ * when the search should stop.
  */
 void
-tq_operation_set_page_begin(const TqOperation *op, TqOperationPage *page)
+tq_operation_set_page_begin(const TqOperation *op, int64 until,
+							TqOperationPage *page)
 {
 	memset(page, 0, sizeof(*page));
 	read_filter(op, &page->filter);
@@ -145,7 +147,7 @@ tq_operation_set_page_begin(const TqOperation *op, TqOperationPage *page)
 	page->find = tq_task_page_begin(GetActiveSnapshot());
 	take_kept(op, page);
 	if (!page->kept)
-		search(op, page);
+		search(op, until, page);
 }
 
 static void
@@ -169,12 +171,13 @@ take_kept(const TqOperation *op, TqOperationPage *page)
 }
 
 static void
-search(const TqOperation *op, TqOperationPage *page)
+search(const TqOperation *op, int64 until, TqOperationPage *page)
 {
 	TqTaskSearch result = {0};
 
 	result.max = PAGE;
 	result.max_examined = MAX_EXAMINED;
+	result.until = until;
 	tq_task_search_run(page->find, &page->filter, &result);
 	page->found = result.found;
 	page->count = result.count;

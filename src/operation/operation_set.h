@@ -30,12 +30,12 @@ typedef struct TqOperationPage
 	bool           last;     /* there are no more */
 } TqOperationPage;
 
-extern void         tq_operation_set_check(const TqOperation *op);
-extern void         tq_operation_set_page_begin(const TqOperation *op,
-												TqOperationPage   *page);
-extern void         tq_operation_set_page_end(TqOperationPage *page);
-extern bool         tq_operation_set_page_read(TqOperationPage *page, int n,
-											   TqTask *task);
+extern void tq_operation_set_check(const TqOperation *op);
+extern void tq_operation_set_page_begin(const TqOperation *op, int64 until,
+										TqOperationPage *page);
+extern void tq_operation_set_page_end(TqOperationPage *page);
+extern bool tq_operation_set_page_read(TqOperationPage *page, int n,
+									   TqTask *task);
 extern TqMembership tq_operation_set_judge(const TqOperation *op,
 										   const TqTask      *task);
 extern bool tq_operation_set_find(const TqTaskFilter *filter, int64 task_id,

@@ -246,6 +246,7 @@ settle(void)
 	static const char *const settings[][2] = {
 		{"application_name", "taskq worker"},
 		{"role", "none"},
+		{"taskq.actor", ""},
 		{"search_path", "pg_catalog, pg_temp"},
 		{"statement_timeout", "0"},
 		{"lock_timeout", "0"},

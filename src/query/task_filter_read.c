@@ -10,8 +10,10 @@
  */
 #include "base/compat.h"
 
+#include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
@@ -78,10 +80,11 @@ static void          read_payload(TqTaskFilter *filter, const char *name,
 								  JsonbValue *value, int n);
 static void read_id(TqTaskFilter *filter, const char *name, JsonbValue *value,
 					int n);
-static char **words_of(const char *name, JsonbValue *value, bool or_text,
-					   int *count);
-static void   check_order(const char *name, int64 from, int64 to);
-static void   refuse_variables(JsonPath *path);
+static TimestampTz time_of(const char *name, JsonbValue *value);
+static char      **words_of(const char *name, JsonbValue *value, bool or_text,
+							int *count);
+static void        check_order(const char *name, int64 from, int64 to);
+static void        refuse_variables(JsonPath *path);
 
 /* read_word */
 enum
@@ -156,6 +159,46 @@ tq_task_filter_read(TqTaskFilter *filter, Jsonb *document)
 	check_order("from_id", filter->from_id, filter->to_id);
 	filter->first = Max(filter->first, filter->from_id);
 	filter->last = Min(filter->last, filter->to_id);
+}
+
+/*
+ * The same filter, with times that depend neither on settings of the session
+ * nor on the present time, for those who read it later.  It is valid.
+ */
+Jsonb *
+tq_task_filter_fix_times(Jsonb *document)
+{
+	JsonbParseState   *state = NULL;
+	JsonbIterator     *it;
+	JsonbIteratorToken token;
+	JsonbValue         key;
+	JsonbValue         value;
+
+	if (document == NULL)
+		return NULL;
+	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	it = JsonbIteratorInit(&document->root);
+	token = JsonbIteratorNext(&it, &value, true);
+	while ((token = JsonbIteratorNext(&it, &key, true)) == WJB_KEY)
+	{
+		char         *name = pnstrdup(key.val.string.val, key.val.string.len);
+		const Member *member = member_of(name);
+
+		(void) JsonbIteratorNext(&it, &value, true);
+		if (member != NULL && member->read == read_time &&
+			value.type != jbvNull)
+		{
+			int utc = 0;
+
+			value.val.string.val = JsonEncodeDateTime(
+				NULL, TimestampTzGetDatum(time_of(name, &value)),
+				TIMESTAMPTZOID, &utc);
+			value.val.string.len = (int) strlen(value.val.string.val);
+		}
+		(void) pushJsonbValue(&state, WJB_KEY, &key);
+		(void) pushJsonbValue(&state, WJB_VALUE, &value);
+	}
+	return JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL));
 }
 
 /* Add the condition that a key, reference or correlation id is a value. */
@@ -294,9 +337,7 @@ static void
 read_time(TqTaskFilter *filter, const char *name, JsonbValue *value, int n)
 {
 	TqTimeRange *range = &filter->times[n / 2];
-	TimestampTz  at = DatumGetTimestampTz(DirectFunctionCall3(
-		 timestamptz_in, CStringGetDatum(tq_json_string(name, value)),
-		 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+	TimestampTz  at = time_of(name, value);
 
 	if (TIMESTAMP_NOT_FINITE(at))
 		tq_error_invalid(name, "must be finite", NULL);
@@ -304,6 +345,14 @@ read_time(TqTaskFilter *filter, const char *name, JsonbValue *value, int n)
 		range->from = at;
 	else
 		range->to = at;
+}
+
+static TimestampTz
+time_of(const char *name, JsonbValue *value)
+{
+	return DatumGetTimestampTz(DirectFunctionCall3(
+		timestamptz_in, CStringGetDatum(tq_json_string(name, value)),
+		ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
 }
 
 static void

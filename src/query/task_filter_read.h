@@ -11,8 +11,9 @@
 
 #include "query/task_filter.h"
 
-extern void tq_task_filter_read(TqTaskFilter *filter, Jsonb *document);
-extern void tq_task_filter_read_word(TqTaskFilter *filter, const char **word,
-									 const char *value);
+extern void   tq_task_filter_read(TqTaskFilter *filter, Jsonb *document);
+extern Jsonb *tq_task_filter_fix_times(Jsonb *document);
+extern void   tq_task_filter_read_word(TqTaskFilter *filter, const char **word,
+									   const char *value);
 
 #endif /* TQ_TASK_FILTER_READ_H */

@@ -26,6 +26,7 @@
 #include "cache/queue.h"
 #include "cache/role.h"
 #include "engine/liveness.h"
+#include "query/contents.h"
 #include "query/task_filter.h"
 #include "query/task_filter_read.h"
 #include "query/task_get.h"
@@ -305,12 +306,13 @@ taskq_may_read(PG_FUNCTION_ARGS)
 					tq_role_is_monitor()));
 }
 
-/* For views: may current_user see their payloads? */
+/* For views: may current_user see their contents, without redaction? */
 Datum
 taskq_may_read_payload(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(!PG_ARGISNULL(0) &&
-				   has_right(PG_GETARG_INT32(0), TQ_RIGHT_READ));
+				   has_right(PG_GETARG_INT32(0), TQ_RIGHT_READ) &&
+				   tq_contents_redaction(PG_GETARG_INT32(0)) == NULL);
 }
 
 /* For views: may current_user see their messages? */

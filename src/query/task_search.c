@@ -16,10 +16,10 @@
  * to some id, in all tables.  A walk in the order of ids ends after some rows,
  * and restricts the round to the ids that it has reached; the tables are read
  * in the order of their next ids, so that little is read twice.  So a search
- * that may examine no more rows stops between two rounds, and the id that the
- * last round has reached is where the next search continues.  Since ids do not
- * change, nothing is missed or found twice when tasks move between the tables
- * in the meantime.
+ * that may examine no more rows, or take no more time, stops between two
+ * rounds, and the id that the last round has reached is where the next search
+ * continues.  Since ids do not change, nothing is missed or found twice when
+ * tasks move between the tables in the meantime.
  *
  * Ranges that are not in the order of ids (a reference, a correlation id, a
  * workflow, a time) are read as a whole.  If a search is bounded and such a
@@ -145,7 +145,7 @@ tq_task_search_run(TqTaskPage *find, const TqTaskFilter *filter,
 			(filter->backward ? s->first == first : s->last == last))
 			break;
 		result->resume_after = filter->backward ? s->first : s->last;
-		if (s->examined >= result->max_examined)
+		if (s->examined >= result->max_examined || tq_task_walk_is_late(s))
 		{
 			result->stopped = true;
 			break;
@@ -187,6 +187,7 @@ plan_begin(PagePlan *plan, TqTaskPage *find, const TqTaskFilter *filter,
 	plan->s.filter = filter;
 	plan->s.first = filter->first;
 	plan->s.last = filter->last;
+	plan->s.until = result->until;
 	plan->s.crowd = result->max_examined == PG_INT64_MAX ? PG_INT64_MAX
 														 : MOST_IN_RANGE;
 	tq_id_heap_init(&plan->s.page, result->max, filter->backward);
@@ -549,7 +550,8 @@ search_candidates(PagePlan *plan, bool in_memory)
 		tq_task_walk_equals(&range, F_INT8EQ, Int64GetDatum(task_id));
 		(void) tq_task_walk(s, TQ_FOUND_LIVE, &range);
 		s->examined++;
-		if (++examined >= s->limit && i + 1 < candidates.count)
+		if ((++examined >= s->limit || tq_task_walk_is_late(s)) &&
+			i + 1 < candidates.count)
 		{
 			tq_task_walk_narrow(s, task_id);
 			break;

@@ -13,6 +13,7 @@ typedef struct TqTaskSearch
 {
 	int      max;          /* tasks of a page, given by the caller */
 	int64    max_examined; /* rows, given by the caller */
+	int64    until;        /* monotonic clock, given by the caller; 0: none */
 	TqFound *found;        /* the page */
 	int      count;
 	int64    examined;

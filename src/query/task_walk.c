@@ -17,6 +17,7 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 
+#include "base/clock.h"
 #include "query/task_walk.h"
 #include "store/row.h"
 
@@ -81,7 +82,7 @@ tq_task_walk(TqSearch *search, int table, TqRange *range)
 		search->examined++;
 		search->in_place +=
 			tq_task_filter_is_in_place(search->filter, row) ? 1 : 0;
-		if (count >= search->limit)
+		if (count >= search->limit || tq_task_walk_is_late(search))
 		{
 			tq_task_walk_narrow(search, task_id);
 			break;
@@ -155,6 +156,13 @@ tq_task_walk_narrow(TqSearch *search, int64 reached)
 		search->first = Max(search->first, reached);
 	else
 		search->last = Min(search->last, reached);
+}
+
+/* Has the search taken as long as it may? */
+bool
+tq_task_walk_is_late(const TqSearch *search)
+{
+	return search->until != 0 && tq_clock_monotonic() >= search->until;
 }
 
 /* Add the bounds of ids to a range. */

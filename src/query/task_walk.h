@@ -21,6 +21,7 @@ typedef struct TqSearch
 	int64               last;
 	int64               limit;     /* rows of a walk in the order of ids */
 	int64               crowd;     /* rows of any other walk */
+	int64               until;     /* monotonic clock; 0: no bound */
 	int64               examined;  /* rows, in the order of ids */
 	int64               unordered; /* rows of other walks */
 	int64               in_place;  /* of these, in the queues and states */
@@ -42,5 +43,6 @@ extern bool tq_task_walk_peek(TqSearch *search, int table, int64 *task_id);
 extern void tq_task_walk_collect(TqSearch *search, int table, TqRange *range,
 								 int id_column, TqIdHeap *candidates);
 extern void tq_task_walk_narrow(TqSearch *search, int64 reached);
+extern bool tq_task_walk_is_late(const TqSearch *search);
 
 #endif /* TQ_TASK_WALK_H */

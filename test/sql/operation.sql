@@ -175,10 +175,12 @@ SELECT taskq_grant('op2', 'regress_taskq_op_other', '{read,manage}');
 SET ROLE regress_taskq_op;
 SELECT t.try($$SELECT taskq_manage_where('cancel', 'op2')$$);
 SELECT t.try(format('SELECT taskq_manage_where(''cancel'', ''op'', %L)', f)) FROM unnest('{"{\"error\": \"no\"}","{\"payload\": \"$ == 1\"}"}'::text[]) f;
+SET taskq.actor = 'ann';
 SELECT taskq_manage_where('hold', 'op', '{"state": "pending"}', 'later') AS op \gset
+RESET taskq.actor;
 RESET ROLE;
 CALL t.ended(:op);
-SELECT DISTINCT from_state, to_state, role, message FROM taskq.history WHERE queue = 'op' AND to_state = 'suspended' AND message = 'later';
+SELECT DISTINCT from_state, to_state, role, message, actor FROM taskq.history WHERE queue = 'op' AND to_state = 'suspended' AND message = 'later';
 SET ROLE regress_taskq_op;
 SELECT who, filter, reason, state, done FROM taskq.operations;
 RESET ROLE;
@@ -190,6 +192,88 @@ GRANT pg_monitor TO regress_taskq_op_other;
 SET ROLE regress_taskq_op_other;
 SELECT who, filter, reason, state, done FROM taskq.operations WHERE operation_id = :op;
 RESET ROLE;
+-- the actor of the call and its reason are in the history, whichever process runs the batch, and whatever actor it claims
+SELECT max(transition_id) AS before FROM taskq.history \gset
+CREATE PROCEDURE t.act(action text, of_state text, actor text) LANGUAGE plpgsql AS $$
+DECLARE
+    id bigint;
+BEGIN
+    PERFORM set_config('taskq.actor', actor, true);
+    id := taskq_manage_where(action, 'op', format('{"state": "%s"}', of_state)::jsonb, 'why ' || action);
+    PERFORM set_config('taskq.actor', 'bob', true);
+    FOR i IN 1..20 LOOP
+        PERFORM taskq_run_reapers();
+    END LOOP;
+END
+$$;
+CALL t.act('poison', 'suspended', 'ann');
+CALL t.act('unpoison', 'dead', 'ann');
+CALL t.act('retry', 'dead', 'ann');
+CALL t.act('cancel', 'pending', 'ann');
+CALL t.act('recreate', 'cancelled', 'ann');
+CALL t.act('resolve', 'pending', 'ann');
+CALL t.act('delete', 'recreated', 'ann');
+CALL t.act('retry', 'done', '');
+CALL t.act('hold', 'pending', '');
+DROP PROCEDURE t.act;
+SELECT action, actor, reason, state, done FROM taskq.operations WHERE reason LIKE 'why %' ORDER BY operation_id;
+SELECT from_state, to_state, actor, message, count(*) FROM taskq.history WHERE queue = 'op' AND transition_id > :before GROUP BY 1, 2, 3, 4 ORDER BY min(transition_id);
+-- times of a filter are fixed by the call, whatever settings the background worker has
+BEGIN;
+SET LOCAL TimeZone = 'Asia/Tokyo';
+SET LOCAL DateStyle = 'SQL, DMY';
+SELECT taskq_manage_where('retry', 'op', '{"state": "dead", "created_to": "now", "run_from": "04.03.0044 BC 02:01", "run_to": null, "finished_to": "01.02.202020 03:04:05.6"}', dry_run => true) AS op \gset
+COMMIT;
+CALL t.ended(:op);
+SELECT filter - 'created_to' AS filter, abs(extract(epoch FROM (filter ->> 'created_to')::timestamptz - called)) < 60 AS now, state, error FROM taskq.operations WHERE operation_id = :op;
+-- filters and errors may tell what the option redact hides
+SELECT taskq_grant('op', 'regress_taskq_op_other', '{read}');
+SELECT taskq_manage_where('retry', 'op', '{"state": "dead", "payload": "$.card == 7"}', 'why', true) AS op \gset
+CALL t.ended(:op);
+UPDATE taskq.operation SET error = 'odd' WHERE operation_id = :op;
+CREATE FUNCTION t.shown(id bigint, "right" text, redact text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM taskq_revoke('op', 'regress_taskq_op_other', '{observe,read,manage}'), taskq_grant('op', 'regress_taskq_op_other', "right"::text[]), taskq_alter_queue('op', format('{"redact": %s}', redact)::jsonb);
+    SET LOCAL ROLE regress_taskq_op_other;
+    RETURN QUERY SELECT format('%s %s: %s, %s, %s', "right", redact, filter, reason, error) FROM taskq.operations WHERE operation_id = id;
+    RESET ROLE;
+END
+$$;
+SELECT s.* FROM unnest('{"{manage}","{observe}","{read}","{read,manage}"}'::text[]) r, unnest('{"null","[\"$.card\"]"}'::text[]) d, t.shown(:op, r, d) s;
+SELECT taskq_revoke('op', 'regress_taskq_op_other', '{read,manage}'), taskq_alter_queue('op', '{"redact": null}');
+DROP FUNCTION t.shown;
+-- a role that loses its rights with the membership in another role, or as a superuser
+CREATE ROLE regress_taskq_op_group;
+SELECT taskq_grant('op', 'regress_taskq_op_group', '{manage}');
+GRANT regress_taskq_op_group TO regress_taskq_op_other;
+BEGIN;
+SET LOCAL ROLE regress_taskq_op_other;
+SELECT taskq_manage_where('cancel', 'op') AS op \gset
+RESET ROLE;
+REVOKE regress_taskq_op_group FROM regress_taskq_op_other;
+COMMIT;
+CALL t.ended(:op);
+SELECT who, state, done, error FROM t.last_operation;
+ALTER ROLE regress_taskq_op_other SUPERUSER;
+BEGIN;
+SET LOCAL ROLE regress_taskq_op_other;
+SELECT taskq_manage_where('cancel', 'op') AS op \gset
+RESET ROLE;
+ALTER ROLE regress_taskq_op_other NOSUPERUSER;
+COMMIT;
+CALL t.ended(:op);
+SELECT who, state, done, error FROM t.last_operation;
+-- a function with the rights of its owner: they are what counts, then and later
+CREATE FUNCTION t.cancel_op() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$SELECT taskq_manage_where('cancel', 'op', dry_run => true)$$;
+GRANT EXECUTE ON FUNCTION t.cancel_op() TO regress_taskq_op_other;
+SET ROLE regress_taskq_op_other;
+SELECT t.cancel_op() AS op \gset
+RESET ROLE;
+CALL t.ended(:op);
+SELECT who = current_user AS of_owner, state FROM t.last_operation;
+DROP FUNCTION t.cancel_op();
+DROP OWNED BY regress_taskq_op_group;
+DROP ROLE regress_taskq_op_group;
 -- rights that are revoked, a queue that is dropped, and a role that is dropped
 BEGIN;
 SET LOCAL ROLE regress_taskq_op;
@@ -236,6 +320,8 @@ INSERT INTO taskq.operation (operation_id, action, queue_id, queue, role_id, dry
 SELECT -n, 'hold', 0, 'old', 0, false, 1, 'done', 0, 0, now(), now(), 0, 0, now() FROM generate_series(1, 10020) n;
 SELECT taskq_manage_where('hold', 'op2') AS op \gset
 DO $$ BEGIN PERFORM taskq_run_reapers(); END $$;
+-- the background worker may be removing some of them
+CALL t.until($$SELECT count(*) > 0 AND (SELECT count(*) <= 10000 FROM taskq.operation) FROM taskq_run_reapers()$$);
 SELECT count(*) FROM taskq.operation;
 UPDATE taskq.operation SET finished_at = now() - interval '8 days' WHERE operation_id < 0;
 DO $$ BEGIN FOR i IN 1..12 LOOP PERFORM taskq_run_reapers(); END LOOP; END $$;

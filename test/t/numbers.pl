@@ -42,6 +42,15 @@ $sql->("SELECT taskq_create_queue('not of history')");
 isnt(queue('not of history'), $former, 'that of a queue whose history is kept is left out');
 is($sql->("SELECT count(*) FROM taskq.history WHERE queue = 'not of history'"), '0', 'no other queue shows that history');
 
+$sql->("SELECT taskq_create_queue('operation'); SELECT taskq_manage_where('hold', 'operation', reason => 'secret', dry_run => true)");
+$former = queue('operation');
+ok($node->poll_query_until('postgres', "SELECT finished IS NOT NULL FROM taskq.operations"), 'an operation has ended');
+$sql->("SELECT taskq_drop_queue('operation')");
+$sql->("DELETE FROM taskq.finished_count WHERE queue_id = $former; DELETE FROM taskq.metric_minute WHERE queue_id = $former");
+next_of('queue_id_seq', $former);
+$sql->("SELECT taskq_create_queue('not of operation')");
+isnt(queue('not of operation'), $former, 'so is that of a queue of which an operation is kept');
+
 $sql->(q{SELECT taskq_define_workflow('{"name": "one", "version": "1", "steps": [{"name": "s", "queue": "steps"}]}')});
 $sql->("SELECT taskq_start_workflow('one')");
 $former = queue('steps');

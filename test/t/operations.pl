@@ -3,6 +3,7 @@
 # beside a transaction that has locked tasks, and after errors. They end when
 # the right is revoked or the queue is dropped half way; they can be paused,
 # resumed and cancelled. (takes long)
+# expect-log: terminated by signal 9
 use strict;
 use warnings;
 use FindBin;
@@ -14,7 +15,7 @@ use TaskqTest;
 
 my $LONG = 90;    # seconds: far more than anything takes
 my $N = 2000;
-my $node = start_node('operations');
+my $node = start_node('operations', 'restart_after_crash' => 'on');
 my $sql = sub { $node->safe_psql('postgres', shift) };
 
 # fill(QUEUE, N, STATE): a queue with that many tasks.
@@ -91,12 +92,38 @@ $sql->("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_typ
 ok(ends_as($op, 'done'), 'it ends although the background worker was terminated');
 recreated_once('it has recreated each task once', 'worker', 500);
 
+# --- many tasks, beside a snapshot that is held: it is killed, and so is the server
+my $MANY = 20_000;
+fill('many', $MANY, 'done');
+my $holder = open_session($node);
+$holder->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM taskq.operation');
+$op = begin_operation("'recreate', 'many', '{\"state\": \"done\"}', 'many'");
+ok(within($LONG, sub { column_of($op, 'done') > 1000 }), 'an operation continues although a snapshot is held');
+my $crashes = () = slurp_file($node->logfile) =~ /(all server processes terminated; reinitializing)/g;
+ok(hit($node, worker_pid($node)), 'the background worker is killed');
+ok(recovered($node, $crashes + 1, $LONG), 'the server recovers');
+eval { $holder->quit };
+my $done = column_of($op, 'done');
+cmp_ok($done, '<', $MANY, 'half way (void otherwise)');
+is(changed('many', 'recreated'), $done, 'what it has done is what it has counted');
+ok(within($LONG, sub { column_of($op, 'done') > $done }), 'it continues');
+$node->kill9;
+ok(start_again($node), 'the server was killed, and starts again');
+$done = column_of($op, 'done');
+cmp_ok($done, '<', $MANY, 'half way (void otherwise)');
+$holder = open_session($node);
+$holder->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM taskq.operation');
+ok(ends_as($op, 'done'), 'it ends, beside another snapshot');
+$holder->quit;
+is(column_of($op, 'counted, done, refused'), "$MANY|$MANY|0", 'it has counted each task once');
+recreated_once('it has recreated each task once', 'many', $MANY);
+
 # --- pause, resume, cancel
 fill('paused', 2000, 'pending');
 $op = begin_operation("'hold', 'paused', batch_size => 2");
 half_way($op);
 is($sql->("SELECT taskq_pause_operation($op)"), 't', 'it is paused');
-my $done = column_of($op, 'done');
+$done = column_of($op, 'done');
 cmp_ok($done, '<', 2000, 'half way (void otherwise)');
 is(changed('paused', 'suspended'), $done, 'what it has done is what it has counted');
 ok(stays(1, sub { column_of($op, 'done') eq $done && changed('paused', 'suspended') eq $done }), 'it does nothing while it is paused');
@@ -125,6 +152,18 @@ $done = column_of($op, 'done');
 cmp_ok($done, '<', 2000, 'half way (void otherwise)');
 is(changed('revoked', 'cancelled'), $done, 'what it has done is what it has counted');
 is($sql->("SELECT DISTINCT role FROM taskq.history WHERE queue = 'revoked' AND to_state = 'cancelled'"), 'alice', 'history names its role');
+
+# --- the membership is revoked half way
+$sql->("CREATE ROLE staff; GRANT staff TO alice");
+fill('staff', 2000, 'pending');
+$sql->("SELECT taskq_grant('staff', 'staff', '{manage}')");
+$op = $sql->("SET ROLE alice; SELECT taskq_manage_where('cancel', 'staff', batch_size => 2)");
+half_way($op);
+$sql->("REVOKE staff FROM alice");
+ok(ends_as($op, 'failed'), 'an operation fails when its role loses the membership that gave it the right');
+$done = column_of($op, 'done');
+cmp_ok($done, '<', 2000, 'half way (void otherwise)');
+is(changed('staff', 'cancelled'), $done, 'what it has done is what it has counted');
 
 # --- a queue is dropped half way
 fill('dropped', 2000, 'pending');
@@ -159,14 +198,33 @@ $op = begin_operation("'cancel', 'free', dry_run => true");
 $session->query_safe("ROLLBACK; BEGIN; UPDATE taskq.operation SET due_at = due_at - interval '10 min', finished_at = NULL, state = 'running' WHERE operation_id = $op");
 $other = begin_operation("'resolve', 'free', '{\"state\": \"suspended\"}'");
 ok(ends_as($other, 'done'), 'an operation does not wait for the row of another one');
+$session->query_safe('ROLLBACK');
+my $pid = worker_pid($node);
+kill 'STOP', $pid;
+$sql->("UPDATE taskq.operation SET state = 'running', finished_at = NULL, due_at = now() WHERE operation_id = $op");
+$session->query_safe("BEGIN; SELECT FROM taskq.operation WHERE operation_id = $op FOR UPDATE");
+kill 'CONT', $pid;
+# each batch of the background worker changes the time of its state
+my ($turns, $shown, $begun_at) = (0, '', time);
+for (1 .. 300)
+{
+	my $now = $sql->("SELECT state_change FROM pg_stat_activity WHERE backend_type = 'taskq worker' AND datname = 'postgres'");
+	$turns++ if $now ne $shown;
+	$shown = $now;
+}
+my $most = 20 + 20 * (time - $begun_at);
+cmp_ok($turns, '<', $most, 'and the background worker does not try it all the time while its row is locked');
+cmp_ok($most, '<', 250, 'the machine is fast enough to tell (void otherwise)');
+$session->query_safe('ROLLBACK');
 $session->quit;
+ok(ends_as($op, 'done'), 'it continues when its row is free');
 $sql->("UPDATE taskq.operation SET finished_at = finished_at - interval '2 days' WHERE state = 'failed'");
 is($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'operations'"), 't|0 operations have not ended, 0 of them are paused.', 'health');
 $sql->("UPDATE taskq.operation SET state = 'failed', error = 'no reason', finished_at = now() WHERE operation_id = $op");
 like($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'operations'"), qr/^f\|Operation $op failed within the last day/, 'health reports one that has failed');
 $sql->("UPDATE taskq.operation SET finished_at = NULL, state = 'paused', error = NULL, due_at = now() + interval '1 h' WHERE operation_id = $op");
 like($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'operations'"), qr/^t\|1 operations have not ended, 1 of/, 'a paused one is no problem');
-my $pid = worker_pid($node);
+$pid = worker_pid($node);
 kill 'STOP', $pid;
 $sql->("UPDATE taskq.operation SET state = 'running', due_at = now() - interval '1 h' WHERE operation_id = $op");
 like($sql->("SELECT ok, detail FROM taskq_health() WHERE check_name = 'operations'"), qr/^f\|Operation $op has not continued for five minutes/, 'health reports one that does not continue');
@@ -199,6 +257,23 @@ ok(ends_as($op, 'failed'), 'an error that persists ends the operation');
 like(column_of($op, 'done, error'), qr/^0\|.+/, 'and is shown');
 fault('');
 
+# --- a jsonpath that needs milliseconds for each task: batches end nevertheless
+$sql->("SELECT taskq_create_queue('steady'); SELECT count(*) FROM taskq_submit_many('steady', (SELECT array_agg((SELECT jsonb_agg(i) FROM generate_series(1, 30) i)) FROM generate_series(1, 1000)))");
+$op = begin_operation("'hold', 'steady', jsonb_build_object('payload', '\$ ? (exists(\$[*] ? (exists(\$[*] ? (@ == -1)))))')");
+my %examined;
+ok(within($LONG, sub { $examined{ column_of($op, 'examined') }++; state_of($op) eq 'done' }), 'an operation that examines tasks slowly ends');
+cmp_ok(scalar keys %examined, '>', 3, 'it has examined them in several batches');
+
+# --- a jsonpath that runs for minutes: other duties wait for a batch at most
+$sql->("SELECT taskq_create_queue('slow'); SELECT taskq_submit('slow', (SELECT jsonb_agg(i) FROM generate_series(1, 2000) i))");
+my $path = '$ ? (exists($[*] ? (exists($[*] ? (exists($[*] ? (@ == -1)))))))';
+$op = begin_operation("'hold', 'slow', jsonb_build_object('payload', '$path')");
+ok(within($LONG, sub { column_of($op, 'state, error') eq 'running|a batch has taken longer than 10 s' }), 'a batch that runs long is ended');
+my $quick = begin_operation("'hold', 'faulty', dry_run => true");
+ok(ends_as($quick, 'done'), 'another operation continues');
+is($sql->("SELECT taskq_cancel_operation($op)"), 't', 'it can be cancelled');
+is(changed('slow', 'suspended'), '0', 'nothing was done');
+
 # --- a copy
 fill('copy', 100, 'done');
 # paused after its first batch, which this transaction runs
@@ -220,12 +295,15 @@ my $here = $sql;
 $sql = sub { $node->safe_psql('restored', shift) };
 $sql->("UPDATE taskq.operation SET state = 'running', due_at = called_at_dispatch WHERE operation_id = $op");
 ok(stays(2, sub { column_of($op, 'done') eq $begun }), 'an operation does nothing in a copy');
+# as logical replication leaves it
+$sql->("SELECT setval('taskq.operation_id_seq', 1, false)");
 $sql->('SELECT taskq_activate()');
 ok(ends_as($op, 'done'), 'it continues when the copy is activated');
+cmp_ok(begin_operation("'retry', 'copy'"), '>', $op, 'new operations have new numbers');
 recreated_once('each task was recreated once', 'copy', 100);
 $sql = $here;
 
-sound($node);
+sound($node, crashes => 1);
 $node->stop('fast');
 
 # --- promotion of a standby: the primary is killed
