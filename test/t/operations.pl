@@ -258,12 +258,11 @@ like(column_of($op, 'done, error'), qr/^0\|.+/, 'and is shown');
 fault('');
 
 # --- a jsonpath that needs milliseconds for each task: batches end nevertheless
-$sql->("SELECT taskq_create_queue('steady'); SELECT count(*) FROM taskq_submit_many('steady', (SELECT array_agg((SELECT jsonb_agg(i) FROM generate_series(1, 300) i)) FROM generate_series(1, 200)))");
+$sql->("SELECT taskq_create_queue('steady'); SELECT count(*) FROM taskq_submit_many('steady', (SELECT array_agg((SELECT jsonb_agg(i) FROM generate_series(1, 30) i)) FROM generate_series(1, 1000)))");
 $op = begin_operation("'hold', 'steady', jsonb_build_object('payload', '\$ ? (exists(\$[*] ? (exists(\$[*] ? (@ == -1)))))')");
-ok(within($LONG, sub { column_of($op, 'examined') > 0 }), 'an operation examines tasks slowly');
-cmp_ok(column_of($op, 'examined'), '<', 200, 'in more than one batch');
-ok(ends_as($op, 'done'), 'it ends');
-is(column_of($op, 'counted, examined'), '0|200', 'and has examined each once');
+my %examined;
+ok(within($LONG, sub { $examined{ column_of($op, 'examined') }++; state_of($op) eq 'done' }), 'an operation that examines tasks slowly ends');
+cmp_ok(scalar keys %examined, '>', 3, 'it has examined them in several batches');
 
 # --- a jsonpath that runs for minutes: other duties wait for a batch at most
 $sql->("SELECT taskq_create_queue('slow'); SELECT taskq_submit('slow', (SELECT jsonb_agg(i) FROM generate_series(1, 2000) i))");
