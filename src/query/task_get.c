@@ -63,6 +63,7 @@ static TqStmt stmt_role_of_worker = {
 	{INT4OID}};
 
 static void  look_begin(Look *look);
+static void  look_again(Look *look);
 static void  look_end(Look *look);
 static bool  may_see(Look *look, const TqTask *task);
 static bool  has_submitted(const TqTask *task);
@@ -206,6 +207,8 @@ taskq_list(PG_FUNCTION_ARGS)
 	look.info.wanted[TQ_INFO_WORKER_SEEN] = false;
 	row_context = AllocSetContextCreate(CurrentMemoryContext, "taskq row",
 										ALLOCSET_DEFAULT_SIZES);
+	if (tq_task_search_prepare(look.find, &filter))
+		look_again(&look);
 	tq_task_search_run(look.find, &filter, &search);
 	for (int i = 0; i < search.count; i++)
 	{
@@ -437,6 +440,15 @@ look_begin(Look *look)
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	look->find = tq_task_page_begin(GetActiveSnapshot());
+}
+
+/* Continue with a new snapshot; nothing has been read. */
+static void
+look_again(Look *look)
+{
+	PopActiveSnapshot();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	look->find->snapshot = GetActiveSnapshot();
 }
 
 static void

@@ -13,6 +13,7 @@
 
 #include "query/id_heap.h"
 #include "query/task_filter.h"
+#include "shared/running.h"
 #include "store/task.h"
 
 /* Indexes of taskq.task and of the leaves of the archive. */
@@ -49,6 +50,8 @@ typedef struct TqTaskPage
 	TqTaskTable   table[TQ_FOUND_TABLES];
 	int32        *every_queue; /* read on first use */
 	int           every_count;
+	TqRunning    *ran; /* running before the snapshot; NULL: not known */
+	int           ran_count;
 } TqTaskPage;
 
 extern TqTaskPage *tq_task_page_begin(Snapshot snapshot);

@@ -97,13 +97,31 @@ static void search_by_id(PagePlan *plan, int table, Density *density);
 static bool is_sparse(const Density *density);
 static void search_candidates(PagePlan *plan, bool in_memory);
 static void walk_crowd(PagePlan *plan, int table, TqRange *range);
+static bool by_running(const TqTaskFilter *filter);
 static bool registry_will_do(void);
 static void collect_running(PagePlan *plan, TqIdHeap *candidates);
+static void add_running(PagePlan *plan, const TqRunning *running, int count,
+						TqIdHeap *candidates);
 static void collect_lanes(PagePlan *plan, int states, TqIdHeap *candidates);
 static void collect_lane(PagePlan *plan, int states, int64 lane,
 						 TqIdHeap *candidates);
 static bool next_priority(PagePlan *plan, int64 lane, int16 *priority,
 						  bool below);
+
+/*
+ * Running tasks may be searched in the table of running tasks, which those
+ * leave that end after the snapshot was taken: with the snapshot they have not
+ * finished.  So, if tasks match whether they run or have finished, remember
+ * what runs now.  Returns true if the caller must then take a new snapshot.
+ */
+bool
+tq_task_search_prepare(TqTaskPage *find, const TqTaskFilter *filter)
+{
+	if (!by_running(filter) || !registry_will_do())
+		return false;
+	find->ran = tq_running_all(&find->ran_count);
+	return true;
+}
 
 /*
  * Find the first tasks that match the filter.  Unless the search was stopped,
@@ -193,7 +211,7 @@ plan_begin(PagePlan *plan, TqTaskPage *find, const TqTaskFilter *filter,
 	plan->live_states = states & TQ_STATES_LIVE;
 	plan->leaf_states = states & TQ_STATES_FINISHED;
 	/* of live tasks only a running one has a worker and a time of its claim */
-	if (filter->by_worker || tq_task_filter_has_time(filter, TQ_TIME_CLAIMED))
+	if (by_running(filter))
 		plan->live_states &= TQ_STATE_BIT(TQ_STATE_RUNNING);
 	if (tq_task_filter_has_time(filter, TQ_TIME_FINISHED) ||
 		filter->recreated_as != 0)
@@ -497,10 +515,7 @@ search_live(PagePlan *plan)
 	/* no other source is smaller */
 	if (filter->all_queues && (pending != 0 || (running != 0 && !in_memory)))
 		search_by_id(plan, TQ_FOUND_LIVE, &plan->live);
-	else if ((in_memory &&
-			  (filter->by_worker ||
-			   tq_task_filter_has_time(filter, TQ_TIME_CLAIMED))) ||
-			 is_sparse(&plan->live))
+	else if ((in_memory && by_running(filter)) || is_sparse(&plan->live))
 		search_candidates(plan, in_memory);
 	else
 		search_by_id(plan, TQ_FOUND_LIVE, &plan->live);
@@ -584,10 +599,19 @@ walk_crowd(PagePlan *plan, int table, TqRange *range)
 	}
 }
 
+/* Does the filter select by what only running and finished tasks have? */
+static bool
+by_running(const TqTaskFilter *filter)
+{
+	return filter->by_worker ||
+		   tq_task_filter_has_time(filter, TQ_TIME_CLAIMED);
+}
+
 /*
  * Are the running tasks of the snapshot the same as in shared/running.c?  It
  * has all committed claims, but not claims of this transaction.  (A task that
- * has ended since the snapshot was taken is missing from it.)
+ * has ended since the snapshot was taken is missing from it, unless
+ * tq_task_search_prepare has found it before.)
  */
 static bool
 registry_will_do(void)
@@ -602,7 +626,17 @@ collect_running(PagePlan *plan, TqIdHeap *candidates)
 {
 	int        count;
 	TqRunning *running = tq_running_all(&count);
-	TqFound    found = {0};
+
+	add_running(plan, running, count, candidates);
+	add_running(plan, plan->s.find->ran, plan->s.find->ran_count, candidates);
+	pfree(running);
+}
+
+static void
+add_running(PagePlan *plan, const TqRunning *running, int count,
+			TqIdHeap *candidates)
+{
+	TqFound found = {0};
 
 	for (int i = 0; i < count; i++)
 	{
@@ -611,7 +645,6 @@ collect_running(PagePlan *plan, TqIdHeap *candidates)
 			tq_task_filter_may_run(plan->s.filter, running[i].worker_id))
 			tq_id_heap_add(candidates, &found);
 	}
-	pfree(running);
 }
 
 /* Collect candidates from the lanes of the queues, without reading rows. */

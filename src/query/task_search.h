@@ -21,6 +21,8 @@ typedef struct TqTaskSearch
 	int64    resume_after; /* if stopped */
 } TqTaskSearch;
 
+extern bool tq_task_search_prepare(TqTaskPage         *find,
+								   const TqTaskFilter *filter);
 extern void tq_task_search_run(TqTaskPage *find, const TqTaskFilter *filter,
 							   TqTaskSearch *result);
 extern int  tq_task_search_page(TqTaskPage *find, const TqTaskFilter *filter,
