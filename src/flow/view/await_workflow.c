@@ -136,6 +136,7 @@ read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 	Datum              arg = Int64GetDatum(awaited->await.id);
 	MemoryContext      mine = MemoryContextSwitchTo(awaited->await.home);
 	const TqRedaction *hidden = tq_flow_contents_redaction(flow->template);
+	Jsonb             *result = NULL;
 	bool               found;
 	TqSpi              spi;
 
@@ -145,10 +146,12 @@ read_outcome(AwaitedFlow *awaited, TqFlow *flow, bool whole)
 	{
 		flow->state = (TqFlowState) tq_spi_int4(0, 1, 0);
 		if (whole && tq_flow_has_ended(flow))
-			awaited->result =
-				tq_contents_redact(hidden, tq_spi_jsonb(&spi, 0, 2));
+			result = tq_spi_jsonb(&spi, 0, 2);
 	}
 	tq_spi_leave(&spi);
+	/* only here, since it makes the document in the current context */
+	if (result != NULL)
+		awaited->result = tq_contents_redact(hidden, result);
 	MemoryContextSwitchTo(mine);
 	return found;
 }
