@@ -39,7 +39,8 @@ null_is_refused(const Function *f, const Arg *arg)
 {
 	return (strcmp(arg->name, "queue") == 0 &&
 			strcmp(f->bare, "taskq_claim") == 0) ||
-		strcmp(f->bare, "taskq_change") == 0 ||
+		(strcmp(arg->name, "reason") != 0 &&
+		 strcmp(f->bare, "taskq_change") == 0) ||
 		(strcmp(arg->name, "depends") == 0 &&
 		 strcmp(f->bare, "taskq_claim_one") == 0);
 }
