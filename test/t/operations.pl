@@ -212,7 +212,8 @@ for (1 .. 300)
 	$turns++ if $now ne $shown;
 	$shown = $now;
 }
-my $most = 20 + 20 * (time - $begun_at);
+my $most = 10 + 10 * (time - $begun_at);
+note("$turns turns, fewer than $most");
 cmp_ok($turns, '<', $most, 'and the background worker does not try it all the time while its row is locked');
 cmp_ok($most, '<', 250, 'the machine is fast enough to tell (void otherwise)');
 $session->query_safe('ROLLBACK');
@@ -299,7 +300,7 @@ ok(stays(2, sub { column_of($op, 'done') eq $begun }), 'an operation does nothin
 $sql->("SELECT setval('taskq.operation_id_seq', 1, false)");
 $sql->('SELECT taskq_activate()');
 ok(ends_as($op, 'done'), 'it continues when the copy is activated');
-cmp_ok(begin_operation("'retry', 'copy'"), '>', $op, 'new operations have new numbers');
+is(error_of($node, "SELECT taskq_manage_where('retry', 'copy')", 'restored'), '', 'new operations have new numbers');
 recreated_once('each task was recreated once', 'copy', 100);
 $sql = $here;
 
