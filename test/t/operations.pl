@@ -201,7 +201,9 @@ ok(ends_as($other, 'done'), 'an operation does not wait for the row of another o
 $session->query_safe('ROLLBACK');
 my $pid = worker_pid($node);
 kill 'STOP', $pid;
-$sql->("UPDATE taskq.operation SET state = 'running', finished_at = NULL, due_at = now() WHERE operation_id = $op");
+$sql->("UPDATE taskq.operation SET state = 'paused', finished_at = NULL, due_at = NULL WHERE operation_id = $op");
+# which tells the background worker that it is due
+$sql->("SELECT taskq_resume_operation($op)");
 $session->query_safe("BEGIN; SELECT FROM taskq.operation WHERE operation_id = $op FOR UPDATE");
 kill 'CONT', $pid;
 # each batch of the background worker changes the time of its state
