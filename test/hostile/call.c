@@ -87,6 +87,7 @@ static const struct
 	{NULL, NULL, "taskq_preview_schedule", "0A000 22008"},
 	{NULL, NULL, "taskq_start_workflow", "TQ003 TQ006 TQ011"},
 	{"workflow_id", NULL, NULL, "TQ002 TQ005"},
+	{"operation_id", NULL, NULL, "42704"},
 	{"template_id", NULL, NULL, "TQ011"},
 };
 
