@@ -49,7 +49,7 @@ sub bugs
 sub note_row_types
 {
 	$row_type{$_} = 1 for split /\n/, $sql->("SELECT typrelid FROM pg_type"
-		  . " WHERE typnamespace = 'taskq'::regnamespace AND typname IN ('claimed', 'task_info', 'heartbeat')");
+		  . " WHERE typnamespace = 'taskq'::regnamespace AND typname IN ('claimed', 'task_info', 'listed_task', 'heartbeat')");
 	return;
 }
 

@@ -141,6 +141,7 @@ UPDATE taskq.queue SET owner_role = 2 WHERE owner_role = 1;
 UPDATE taskq.task SET submitted_by = 2, run_as = 2;
 UPDATE taskq.workflow SET started_by = 2;
 UPDATE taskq.transition SET role_id = 2;
+UPDATE taskq.change_log SET role_id = 2;
 COPY taskq.role (role_id, name, oid, gone) FROM '$rows.role';
 COPY taskq.template (template_id, namespace, name, version, definition, defined_by, defined_at, undefined_at)
     FROM '$rows.template';
