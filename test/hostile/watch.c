@@ -74,7 +74,8 @@ watch_open(const char *database)
 		" FROM pg_class WHERE relkind = 'r'"
 		"  AND relnamespace = 'taskq'::regnamespace"
 		/* the background worker counts now and then */
-		"  AND relname NOT LIKE 'finished\\_%'");
+		"  AND relname NOT LIKE 'finished\\_%'"
+		"  AND relname <> 'metric_minute'");
 	if (server_start == NULL)
 		server_start = ask(watcher, "SELECT pg_postmaster_start_time()");
 	free(digest);
